@@ -12,50 +12,32 @@
 
 // Elements between two looks at the slice: a look exchanges the state of the server.
 enum { CHECKPOINT_STRIDE = 8 };
-// Maintenance that was left for so long has its turn.
-enum { MAINTENANCE_PATIENCE_US = 100000 };
+// A script may run for so long while it is waited for: in haste; if busy-reply-threshold is 0.
+enum { HASTY_SCRIPT_US = 100000, ENDLESS_SCRIPT_US = 5000000 };
 
 SchedulerSettings scheduler_options = {.enabled = 1, .threshold = 1000, .quantum_us = 50};
 SchedulerCommand* scheduler_running = NULL;
 SchedulerCommand* scheduler_commands = NULL;
+SchedulerCommand* scheduler_script = NULL;
 unsigned scheduler_underway = 0;
 SchedulerCounts scheduler_totals;
+long long* scheduler_previous_errors = NULL;
 
 extern int ProcessingEventsWhileBlocked;  // of networking.c; no header of Valkey declares it
 
 static rubato_executor* executor = NULL;
 static SchedulerCommand* ended_first = NULL;
 static SchedulerCommand* ended_last = NULL;
-static unsigned waiting = 0;         // clients postponed since they were last let go
+static unsigned waiting = 0;         // clients postponed, but for those let go
+static unsigned let_go_count = 0;    // clients let go and not tried yet
+static int waiters_change = 0;       // some that wait may go
 static monotime maintenance_since = 0;  // maintenance was first left for later; 0 = it was not
 static int maintenance_due = 0;
+static int maintenance_begun = 0;    // it has its turn, which is one of the event loop
 static int draining = 0;
+static long long drained_script_us = 0;  // a script that has run for longer is killed by the drain
 static int countdown = CHECKPOINT_STRIDE;
 static uint64_t switches = 0;        // to a command, or back to the event loop
-
-// ---- What is known about scripts
-
-enum { SCRIPTS = 1024, SHORT_SCRIPT_US = 100 };
-// 1 + the time that the last script of that hash took; 0 = none was run.
-static uint32_t script_us[SCRIPTS];
-
-static uint32_t* known_time(client* c) {
-  return &script_us[dictGenHashFunction(c->argv[1]->ptr, (int)sdslen(c->argv[1]->ptr)) % SCRIPTS];
-}
-
-static void know_time(uint32_t* known, long long took) {
-  *known = took < 1000000000 ? (uint32_t)took + 1 : 1000000000;
-}
-
-// A script that was short the last time runs whole: a task costs more than it.
-static int run_short_script(client* c, int flags) {
-  uint32_t* const known = known_time(c);
-  if (*known == 0 || *known > SHORT_SCRIPT_US || scheduler_options.stress != 0) return 0;
-  const monotime begin = getMonotonicUs();
-  call(c, flags);
-  know_time(known, (long long)(getMonotonicUs() - begin));
-  return 1;
-}
 
 // ---- The state of the server that is a command's
 
@@ -66,6 +48,13 @@ static int run_short_script(client* c, int flags) {
     state->field = mine;                               \
   }
 
+static void exchange_statics(SchedulerState* state) {
+  const long long mine = *scheduler_previous_errors;
+  *scheduler_previous_errors = state->previous_errors;
+  state->previous_errors = mine;
+  state->script = scheduler_swap_script(state->script);
+}
+
 // The command goes on: from here to leave() the server's state is its.
 static void enter(SchedulerCommand* command) {
   SchedulerState* const state = &command->state;
@@ -73,7 +62,7 @@ static void enter(SchedulerCommand* command) {
   RUBATO_COUNTERS(RUBATO_EXCHANGE)
 #define RUBATO_REMEMBER(field) command->at_entry.field = server.field;
   RUBATO_COUNTERS(RUBATO_REMEMBER)
-  state->script = scheduler_swap_script(state->script);
+  exchange_statics(state);
   command->c->flag.blocked = 0;
   scheduler_running = command;
   ++switches;
@@ -90,7 +79,7 @@ static void leave(SchedulerCommand* command) {
     state->field = own;                                             \
   }
   RUBATO_COUNTERS(RUBATO_TAKE_PART)
-  state->script = scheduler_swap_script(state->script);
+  exchange_statics(state);
   command->c->flag.blocked = 1;
   scheduler_running = NULL;
 }
@@ -101,6 +90,7 @@ static void begin_state(SchedulerState* state, client* c) {
   RUBATO_COUNTERS(RUBATO_COPY)
   state->current_client = c;
   state->script = NULL;
+  state->previous_errors = *scheduler_previous_errors;
   memset(&state->also_propagate, 0, sizeof(state->also_propagate));
   state->tracking_pending_keys = listCreate();
   state->pending_push_messages = listCreate();
@@ -166,7 +156,7 @@ int scheduler_policy_is_valid(char* policy, const char** error) {
 
 int scheduler_settings_changed(const char** error) {
   UNUSED(error);
-  scheduler_drain();
+  scheduler_drain(SCHEDULER_PATIENT);
   rubato_executor_destroy(executor);
   executor = NULL;  // the next command underway makes another one
   return 1;
@@ -179,6 +169,7 @@ static void list_command(SchedulerCommand* command) {
   command->previous = NULL;
   if (scheduler_commands != NULL) scheduler_commands->previous = command;
   scheduler_commands = command;
+  if (command->is_script) scheduler_script = command;
   ++scheduler_underway;
   if (scheduler_underway > scheduler_totals.most_underway) {
     scheduler_totals.most_underway = scheduler_underway;
@@ -192,20 +183,16 @@ static void unlist_command(SchedulerCommand* command) {
     scheduler_commands = command->next;
   }
   if (command->next != NULL) command->next->previous = command->previous;
+  if (scheduler_script == command) scheduler_script = NULL;
   --scheduler_underway;
 }
 
 // The task.
 static int run_command(void* closure) {
   SchedulerCommand* const command = closure;
-  uint32_t* const known = command->is_script ? known_time(command->c) : NULL;
-  const monotime begin = getMonotonicUs();
   enter(command);
   call(command->c, command->flags);
   leave(command);
-  if (known != NULL) {
-    know_time(known, (long long)(getMonotonicUs() - begin) - command->suspended_us);
-  }
   scheduler_hold_end(&command->hold);
   unlist_command(command);
   command->next = NULL;
@@ -225,6 +212,7 @@ static int submit(client* c, int flags, const SchedulerHold* hold, int is_script
   command->c = c;
   command->flags = flags;
   command->is_script = is_script;
+  command->began = getMonotonicUs();
   command->hold = *hold;
   rubato_task_attributes attributes;
   rubato_task_attributes_init(&attributes, sizeof(attributes));
@@ -270,19 +258,6 @@ static void finish(SchedulerCommand* command) {
   zfree(command);
 }
 
-// Those that wait are tried again, first come, first served.
-static void let_go(void) {
-  if (waiting == 0) return;
-  waiting = 0;
-  listNode* node;
-  listIter iterator;
-  listRewind(server.postponed_clients, &iterator);
-  while ((node = listNext(&iterator)) != NULL) {
-    client* const c = listNodeValue(node);
-    if (c->scheduler.waits_since != 0) unblockClient(c, 1);
-  }
-}
-
 static void finish_ended(void) {
   if (ended_first == NULL) return;
   client* const current = server.current_client;
@@ -293,24 +268,40 @@ static void finish_ended(void) {
     finish(command);
   }
   server.current_client = current;
-  let_go();
+  waiters_change = 1;
 }
 
-int scheduler_turn(void) {
-  if (scheduler_underway == 0 && ended_first == NULL) return 0;
-  ++switches;
-  rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
-  if (ended_first != NULL) {
-    finish_ended();
-    processUnblockedClients();  // before commands that come now
-  }
-  return scheduler_underway != 0 || listLength(server.clients_pending_write) != 0;
+static long long busy_after_us(void) { return server.busy_reply_threshold * 1000; }  // 0 = never
+
+static long long ran_us(const SchedulerCommand* command) {
+  return (long long)(getMonotonicUs() - command->began);
 }
 
-void scheduler_drain(void) {
+static int is_eval(const client* c) {
+  serverCommandProc* const proc = c->cmd->proc;
+  return proc == evalCommand || proc == evalShaCommand || proc == evalRoCommand ||
+         proc == evalShaRoCommand;
+}
+
+// A script has run for so long that what would wait for it is refused, as in Valkey.
+static int is_busy(void) {
+  return scheduler_script != NULL && busy_after_us() > 0 &&
+         ran_us(scheduler_script) > busy_after_us();
+}
+
+// 1 = the client has its answer instead of waiting.
+static int refuse(client* c) {
+  if (!is_busy() || (c->cmd->flags & CMD_ALLOW_BUSY) != 0 || mustObeyClient(c)) return 0;
+  rejectCommand(c, is_eval(scheduler_script->c) ? shared.slowevalerr : shared.slowscripterr);
+  return 1;
+}
+
+void scheduler_drain(int haste) {
   if (scheduler_underway == 0) return;
   serverAssert(scheduler_running == NULL);
   ++scheduler_totals.drains;
+  const long long patience = busy_after_us() > 0 ? busy_after_us() : ENDLESS_SCRIPT_US;
+  drained_script_us = haste ? HASTY_SCRIPT_US : patience;
   draining = 1;
   while (scheduler_underway != 0) {
     ++switches;
@@ -321,7 +312,7 @@ void scheduler_drain(void) {
 }
 
 void scheduler_before_write_slow(serverDb* db, const char* key) {
-  if (scheduler_running == NULL && scheduler_is_held(db, key)) scheduler_drain();
+  if (scheduler_running == NULL && scheduler_is_held(db, key)) scheduler_drain(SCHEDULER_PATIENT);
 }
 
 int scheduler_keeps_expired(serverDb* db, const char* key) {
@@ -330,17 +321,30 @@ int scheduler_keeps_expired(serverDb* db, const char* key) {
 }
 
 int scheduler_holds_off(void) {
-  if (scheduler_underway == 0) {
-    if (maintenance_since == 0) return 0;
-    maintenance_since = 0;
-    maintenance_due = 0;
-    let_go();
-    return 0;
-  }
+  if (scheduler_underway == 0) return 0;
   const monotime now = getMonotonicUs();
   if (maintenance_since == 0) maintenance_since = now;
-  if (now - maintenance_since > MAINTENANCE_PATIENCE_US) maintenance_due = 1;
+  if (now - maintenance_since > 1000000u / (unsigned)server.hz) maintenance_due = 1;
   return 1;
+}
+
+int scheduler_holds_off_cron(void) {
+  if (scheduler_holds_off()) return 1;
+  maintenance_since = 0;
+  return 0;
+}
+
+// Nothing is underway: maintenance that is due is done. Nothing begins until the event loop has
+// come by its timers and by the commands of others, for defragmentation and eviction.
+static void maintain(void) {
+  if (!maintenance_begun) {
+    maintenance_begun = 1;
+    if (!server.pause_cron) databasesCron();
+    return;
+  }
+  maintenance_begun = 0;
+  maintenance_due = 0;
+  waiters_change = 1;
 }
 
 // ---- Checkpoints
@@ -385,38 +389,35 @@ void scheduler_script_checkpoint(void) {
 }
 
 int scheduler_script_is_killed(void) {
-  return scheduler_running->killed || scheduler_running->c->flag.close_asap;
+  SchedulerCommand* const command = scheduler_running;
+  if (draining && ran_us(command) > drained_script_us) command->killed = 1;
+  return command->killed || command->c->flag.close_asap;
 }
 
-int scheduler_kill_script(client* c) {
-  for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
-    if (!other->is_script) continue;
-    other->killed = 1;
-    addReply(c, shared.ok);
+int scheduler_kill_script(client* c, int of_eval) {
+  if (scheduler_script == NULL) return 0;
+  if (is_eval(scheduler_script->c) != of_eval) {
+    addReplyErrorObject(c, of_eval ? shared.slowscripterr : shared.slowevalerr);
     return 1;
   }
-  return 0;
+  scheduler_script->killed = 1;
+  addReply(c, shared.ok);
+  return 1;
+}
+
+// FUNCTION STATS tells of the function underway.
+static int tell_of_function(client* c, int flags) {
+  if (scheduler_script == NULL || c->cmd->proc != functionStatsCommand) return 0;
+  if (is_eval(scheduler_script->c)) return 0;
+  void* const mine = scheduler_swap_script(scheduler_script->state.script);
+  call(c, flags);
+  scheduler_swap_script(mine);
+  return 1;
 }
 
 int scheduler_script_stride(void) { return scheduler_options.stress != 0 ? 10 : 1000; }
 
 // ---- Whether a command runs, waits or is suspended
-
-static void postpone(client* c, int flags) {
-  c->scheduler.waits_since = (long long)getMonotonicUs();
-  c->scheduler.first_try = (flags & CMD_CALL_REPROCESSING) == 0;
-  ++waiting;
-  ++scheduler_totals.waits;
-  blockPostponeClient(c);
-}
-
-static void end_wait(client* c, int* flags) {
-  const long long waited = (long long)getMonotonicUs() - c->scheduler.waits_since;
-  scheduler_totals.waited_us += waited;
-  if (waited > scheduler_totals.longest_wait_us) scheduler_totals.longest_wait_us = waited;
-  if (c->scheduler.first_try) *flags &= ~CMD_CALL_REPROCESSING;
-  c->scheduler.waits_since = 0;
-}
 
 static int is_reading_script(client* c) {
   serverCommandProc* const proc = c->cmd->proc;
@@ -437,34 +438,149 @@ static int may_be_suspended(client* c, int class) {
   return class == SCHEDULER_SUSPENDS || is_reading_script(c);
 }
 
-// Memory is short, and keys cannot be evicted while some are held.
+// Memory is short, and keys that could be evicted are not while some are held.
 static int wants_memory(client* c) {
+  if (server.maxmemory_policy == MAXMEMORY_NO_EVICTION) return 0;
+  if (server.primary_host && server.repl_replica_ignore_maxmemory) return 0;
   const uint64_t flags = c->cmd->flags | (c->mstate != NULL ? (uint64_t)c->mstate->cmd_flags : 0);
   return server.maxmemory != 0 && (flags & (CMD_DENYOOM | CMD_MAY_REPLICATE)) != 0 &&
-         zmalloc_used_memory() > server.maxmemory;
+         getMaxmemoryState(NULL, NULL, NULL, NULL) == C_ERR;
 }
 
+static void end_let_go(SchedulerClient* mine) {
+  if (!mine->is_let_go) return;
+  mine->is_let_go = 0;
+  if (--let_go_count == 0) waiters_change = 1;  // who came meanwhile was behind those
+}
+
+static void postpone(client* c, int flags, int is_reader) {
+  SchedulerClient* const mine = &c->scheduler;
+  if (mine->waits_since == 0) {
+    mine->waits_since = (long long)getMonotonicUs();
+    mine->first_try = (flags & CMD_CALL_REPROCESSING) == 0;
+    ++scheduler_totals.waits;
+  } else if (!mine->is_let_go) {
+    --waiting;  // the end of a pause lets all go that are postponed
+  }
+  end_let_go(mine);
+  mine->is_reader = is_reader != 0;
+  ++waiting;
+  blockPostponeClient(c);
+}
+
+void scheduler_forget(client* c) {
+  SchedulerClient* const mine = &c->scheduler;
+  const long long waited = (long long)getMonotonicUs() - mine->waits_since;
+  scheduler_totals.waited_us += waited;
+  if (waited > scheduler_totals.longest_wait_us) scheduler_totals.longest_wait_us = waited;
+  if (!mine->is_let_go) --waiting;
+  end_let_go(mine);
+  mine->waits_since = 0;
+}
+
+void scheduler_abandon(client* c) {
+  scheduler_forget(c);
+  c->flag.pending_command = 0;
+  if (c->flag.blocked) unblockClient(c, 0);
+}
+
+// 1 = the command has to wait, for what is underway.
+static int must_wait(client* c, int class) {
+  return scheduler_underway != 0 && (scheduler_conflicts(c, class) || wants_memory(c));
+}
+
+// 1 = a long read has to wait for its turn, after those that came before it.
+static int is_full(void) {
+  return maintenance_due || scheduler_underway >= SCHEDULER_MOST_UNDERWAY;
+}
+
+static void run_slice(void) {
+  ++switches;
+  rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
+}
+
+// A script that is alone gets its first slice at once: most are over then, and leave the
+// interpreter to that of the next client.
 int scheduler_call(client* c, int* flags) {
-  if (!scheduler_options.enabled && scheduler_underway == 0 && c->scheduler.waits_since == 0) {
-    return 0;
-  }
+  SchedulerClient* const mine = &c->scheduler;
+  if (!scheduler_options.enabled && scheduler_underway == 0 && mine->waits_since == 0) return 0;
   const int class = scheduler_class_of(c);
-  if (c->scheduler.waits_since != 0) end_wait(c, flags);
-  if (ProcessingEventsWhileBlocked || moduleCount() != 0) return 0;
-  if (scheduler_underway != 0 && (scheduler_conflicts(c, class) || wants_memory(c))) {
-    postpone(c, *flags);
-    return 1;
-  }
-  if (!may_be_suspended(c, class)) return 0;
-  if (class == SCHEDULER_SCRIPT && run_short_script(c, *flags)) return 1;
+  const int is_new = mine->waits_since == 0;
+  const int apart = ProcessingEventsWhileBlocked || moduleCount() != 0;
   SchedulerHold hold;
-  if (!scheduler_measure(c, &hold)) return 0;
-  // Those that wait have their turn before others hold what they wait for.
-  if (maintenance_due || waiting != 0 || scheduler_underway >= SCHEDULER_MOST_UNDERWAY) {
-    postpone(c, *flags);
+  const int waits = !apart && must_wait(c, class);
+  const int is_reader =
+      !apart && !waits && may_be_suspended(c, class) && scheduler_measure(c, &hold);
+  if (!is_new && mine->first_try) *flags &= ~CMD_CALL_REPROCESSING;
+  if (waits || (is_reader && (is_full() || (is_new && waiting + let_go_count != 0)))) {
+    if (!refuse(c)) postpone(c, *flags, is_reader);
     return 1;
   }
-  return submit(c, *flags, &hold, class == SCHEDULER_SCRIPT);
+  if (!is_new) scheduler_forget(c);
+  if (!is_reader) return tell_of_function(c, *flags);
+  const int is_script = class == SCHEDULER_SCRIPT;
+  if (!submit(c, *flags, &hold, is_script)) return 0;
+  if (is_script && scheduler_underway == 1) run_slice();
+  return 1;
+}
+
+// Lets those go that need not wait any longer, first come, first served: a reader after all that
+// came before it. What comes after a reader is looked at again when that is underway.
+static void let_go(void) {
+  int is_first = 1;
+  int has_reader = 0;
+  int has_script = 0;
+  listNode* node;
+  listIter iterator;
+  listRewind(server.postponed_clients, &iterator);
+  while (waiting != 0 && (node = listNext(&iterator)) != NULL) {
+    client* const c = listNodeValue(node);
+    SchedulerClient* const mine = &c->scheduler;
+    if (mine->waits_since == 0 || mine->is_let_go) continue;  // another reason to be postponed
+    const int refused = is_busy() && !mustObeyClient(c);
+    if (!refused && has_reader && !mine->is_reader) return;
+    const int class = scheduler_class_of(c);
+    const int is_script = class == SCHEDULER_SCRIPT && is_reading_script(c);
+    if (!refused && (must_wait(c, class) || (is_script && has_script) ||
+                     (mine->is_reader && (!is_first || is_full())))) {
+      is_first = 0;
+      continue;
+    }
+    has_reader |= mine->is_reader;
+    has_script |= is_script;
+    mine->is_let_go = 1;
+    --waiting;
+    ++let_go_count;
+    unblockClient(c, 1);
+  }
+}
+
+// ---- The turn of the event loop
+
+// Those that wait for a script that is busy now are tried again, to be refused.
+static void tell_busy(void) {
+  if (!is_busy() || scheduler_script->is_busy) return;
+  scheduler_script->is_busy = 1;
+  serverLog(LL_WARNING,
+            "Slow script detected: still in execution after %lld milliseconds. You can try killing "
+            "the script using the %s command.",
+            ran_us(scheduler_script) / 1000,
+            is_eval(scheduler_script->c) ? "SCRIPT KILL" : "FUNCTION KILL");
+  waiters_change = 1;
+}
+
+int scheduler_turn(void) {
+  if (scheduler_underway != 0) run_slice();
+  finish_ended();
+  tell_busy();
+  if (scheduler_underway == 0 && maintenance_due) maintain();
+  // Those let go are tried by the next blockedBeforeSleep, before what they write is synced.
+  if (let_go_count == 0 && waiting != 0 && (waiters_change || scheduler_underway == 0)) {
+    waiters_change = 0;
+    let_go();
+  }
+  return scheduler_underway != 0 || maintenance_due || let_go_count != 0 ||
+         listLength(server.unblocked_clients) != 0 || listLength(server.clients_pending_write) != 0;
 }
 
 // ---- What clients see
@@ -472,10 +588,22 @@ int scheduler_call(client* c, int* flags) {
 int scheduler_keeps_push(client* c, const char* bytes, size_t size) {
   SchedulerCommand* const command = c->scheduler.command;
   if (command == NULL || command == scheduler_running) return 0;
+  if (c->flag.close_asap) return 1;
   if (command->pushes == NULL) command->pushes = sdsempty();
   command->pushes = sdscatlen(command->pushes, bytes, size);
   ++scheduler_totals.pushes;
+  if (checkClientOutputBufferLimits(c)) {
+    serverLog(LL_WARNING, "Client id=%llu is closed: its messages exceed its output buffer limit.",
+              (unsigned long long)c->id);
+    ++server.stat_client_outbuf_limit_disconnections;
+    freeClientAsync(c);
+  }
   return 1;
+}
+
+size_t scheduler_kept_bytes(client* c) {
+  const SchedulerCommand* const command = c->scheduler.command;
+  return command != NULL && command->pushes != NULL ? sdsAllocSize(command->pushes) : 0;
 }
 
 long long scheduler_suspended_us(client* c) {

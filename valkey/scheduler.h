@@ -25,8 +25,10 @@ typedef struct SchedulerCommand SchedulerCommand;
 // A part of each client.
 typedef struct SchedulerClient {
   SchedulerCommand* command;  // underway, or ended and not finished yet; else null
-  long long waits_since;       // 0 = its command does not wait for others
-  int first_try;               // the command that waits had not been tried before
+  long long waits_since;       // 0 = its command does not wait for others, nor is tried again
+  unsigned char first_try;     // the command that waits had not been tried before
+  unsigned char is_let_go;     // to be tried again in the next turn of the event loop
+  unsigned char is_reader;     // waits although it conflicts with none: others came before it
 } SchedulerClient;
 
 // What may happen to a command while others are underway; commands.txt gives each its class.
@@ -56,8 +58,10 @@ extern unsigned scheduler_underway;           // commands that have begun to hol
 int scheduler_call(struct client* c, int* flags);
 // beforeSleep: one slice of the commands underway. Nonzero = more is to do, do not sleep.
 int scheduler_turn(void);
-// Runs what is underway to its end, now. Nothing is underway afterwards.
-void scheduler_drain(void);
+// Runs what is underway to its end, now. Nothing is underway afterwards: a script, which may have
+// no end, is killed when it has run for busy-reply-threshold, or, with haste, for 100 ms.
+enum { SCHEDULER_PATIENT = 0, SCHEDULER_HASTY = 1 };
+void scheduler_drain(int haste);
 
 void scheduler_before_write_slow(struct serverDb* db, const char* key);
 // Before anything about the key changes.
@@ -69,6 +73,12 @@ int scheduler_keeps_expired(struct serverDb* db, const char* key);
 // 1 = maintenance of the keys (expiry, eviction, defragmentation, rehashing) is to be left for
 // later. When it was for too long, no command becomes underway before it had its turn.
 int scheduler_holds_off(void);
+// databasesCron: the same; if not, it has its turn now.
+int scheduler_holds_off_cron(void);
+// The client's command has waited and does no longer.
+void scheduler_forget(struct client* c);
+// freeClient: nor is it tried again.
+void scheduler_abandon(struct client* c);
 
 void scheduler_checkpoint_slow(void);
 // In a loop of a command that may be suspended there.
@@ -78,13 +88,16 @@ static inline void scheduler_checkpoint(void) {
 // The same in the hook of a script, whose commands have checkpoints that do nothing.
 void scheduler_script_checkpoint(void);
 int scheduler_script_is_killed(void);
-// SCRIPT KILL. 1 = a script is underway, and was told; the client has its answer.
-int scheduler_kill_script(struct client* c);
+// SCRIPT KILL, with is_eval, and FUNCTION KILL. 1 = a script is underway, and was told if it is of
+// that kind; the client has its answer.
+int scheduler_kill_script(struct client* c, int is_eval);
 // Instructions of a script between two of its hooks.
 int scheduler_script_stride(void);
 
 // 1 = the message, which is no part of the reply, was kept until the client's command has ended.
 int scheduler_keeps_push(struct client* c, const char* bytes, size_t size);
+// Memory of such messages.
+size_t scheduler_kept_bytes(struct client* c);
 // The time that the client's command has spent suspended, to be left out of its duration.
 long long scheduler_suspended_us(struct client* c);
 
@@ -95,6 +108,9 @@ char* scheduler_info(char* to);
 // config.c: 1 = the library has a policy of that name; else *error says so. 1 = done.
 int scheduler_policy_is_valid(char* policy, const char** error);
 int scheduler_settings_changed(const char** error);
+
+// server.c: the errors that had been replied when the command which runs began.
+extern long long* scheduler_previous_errors;
 
 // script.c: exchanges the script that runs.
 void* scheduler_swap_script(void* other);

@@ -214,13 +214,6 @@ int scheduler_is_held(const serverDb* db, const char* key) {
   return 0;
 }
 
-int scheduler_has_script(void) {
-  for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
-    if (other->is_script) return 1;
-  }
-  return 0;
-}
-
 static int has_whole_hold(const serverDb* db) {
   for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
     if (holds_all_of(&other->hold, db)) return 1;
@@ -230,15 +223,29 @@ static int has_whole_hold(const serverDb* db) {
 
 // ---- Who waits
 
+// The database that MOVE and COPY ... DB write to; any other command, and a wrong number: its own.
+static serverDb* target_of(serverDb* db, struct serverCommand* command, robj** argv, int argc) {
+  int at = 0;
+  if (command->proc == moveCommand) at = 2;
+  for (int i = 3; command->proc == copyCommand && i + 1 < argc; ++i) {
+    if (strcasecmp(argv[i]->ptr, "db") == 0) at = i + 1;
+  }
+  long long number = 0;
+  if (at == 0 || getLongLongFromObject(argv[at], &number) != C_OK) return db;
+  return number >= 0 && number < server.dbnum ? &server.db[number] : db;
+}
+
 // 1 = the command names a key that is held, or its keys are not known.
 static int names_held_key(serverDb* db, struct serverCommand* command, robj** argv, int argc) {
   if (has_whole_hold(db)) return 1;
+  const serverDb* const target = target_of(db, command, argv, argc);
   getKeysResult result;
   initGetKeysResult(&result);
   const int count = getKeysFromCommand(command, argv, argc, &result);
   int held = count <= 0;
   for (int i = 0; i < count && !held; ++i) {
-    held = scheduler_is_held(db, argv[result.keys[i].pos]->ptr);
+    const char* const key = argv[result.keys[i].pos]->ptr;
+    held = scheduler_is_held(db, key) || (target != db && scheduler_is_held(target, key));
   }
   getKeysFreeResult(&result);
   return held;
@@ -265,7 +272,8 @@ int scheduler_conflicts(client* c, int class) {
     case SCHEDULER_EXEC: return transaction_conflicts(c);
     // What cannot write uses the interpreter all the same.
     case SCHEDULER_SCRIPT:
-      return scheduler_has_script() || (getCommandFlags(c) & (CMD_WRITE | CMD_MAY_REPLICATE)) != 0;
+      if (scheduler_script != NULL) return 1;
+      return (getCommandFlags(c) & (CMD_WRITE | CMD_MAY_REPLICATE)) != 0;
     default: return 1;
   }
 }

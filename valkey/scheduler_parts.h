@@ -29,6 +29,7 @@
 typedef struct SchedulerState {
   RUBATO_FIELDS(RUBATO_DECLARE)
   RUBATO_COUNTERS(RUBATO_DECLARE)
+  long long previous_errors;
   void* script;
 } SchedulerState;
 
@@ -48,6 +49,8 @@ struct SchedulerCommand {
   int flags;
   int is_script;
   int killed;
+  int is_busy;     // has run for busy-reply-threshold, and those that waited were told
+  monotime began;  // when it was submitted
   SchedulerHold hold;
   SchedulerState state;     // of the command, or, while it runs, of the event loop
   SchedulerState at_entry;  // of the counters, when the command went on
@@ -72,6 +75,7 @@ typedef struct SchedulerCounts {
 } SchedulerCounts;
 
 extern SchedulerCommand* scheduler_commands;  // that have not ended
+extern SchedulerCommand* scheduler_script;    // the one of them that uses the interpreter, or null
 extern SchedulerCounts scheduler_totals;
 
 // scheduler_holds.c. What the command would hold, if it is one that may be suspended and is long; 0
@@ -83,5 +87,3 @@ void scheduler_hold_end(SchedulerHold* hold);
 int scheduler_is_held(const serverDb* db, const char* key);
 // 1 = the client's command must not run beside those underway.
 int scheduler_conflicts(client* c, int class);
-// The interpreter is in use by a script underway.
-int scheduler_has_script(void);

@@ -5,6 +5,7 @@ replicates, evicts; its client pipelines, is subscribed, tracked, or gone.
 A command is long here because its first checkpoint is far from its last one, in stress mode, where
 it is suspended at most of them; that one is underway is asked of INFO, not guessed from time."""
 
+import threading
 import time
 import unittest
 
@@ -21,7 +22,9 @@ def eventually(condition, what, limit_s=60):
         time.sleep(0.002)
 
 
-class Semantics(unittest.TestCase):
+class Fixture(unittest.TestCase):
+    """A server with a hash of COUNT fields."""
+
     options = ("--rubato-stress", "5")
 
     def setUp(self):
@@ -54,6 +57,8 @@ class Semantics(unittest.TestCase):
         eventually(lambda: self.underway() > before, "a command underway")
         return reader
 
+
+class Semantics(Fixture):
     def test_readers_overtake_and_writers_of_other_keys_do_not_wait(self):
         reader = self.suspended()
         other = self.client()
@@ -181,6 +186,53 @@ class Semantics(unittest.TestCase):
         with self.assertRaisesRegex(ReplyError, "NOTBUSY"):
             self.admin.call("SCRIPT", "KILL")
 
+    def test_an_endless_script_does_not_keep_the_server_from_stopping(self):
+        reader = self.suspended("EVAL_RO", "while true do pcall(redis.call, 'get', 'x') end", 0)
+        stopper = self.client()
+        stopper.send("SHUTDOWN", "NOSAVE")
+        eventually(lambda: self.server.process.poll() is not None, "the server stops")
+        self.assertEqual(self.server.process.returncode, 0)
+        with self.assertRaisesRegex(ReplyError, "killed"):
+            reader.receive()
+        self.server.stop()
+        self.server = Server(*self.options)  # for tearDown
+
+    def test_a_drain_ends_an_endless_script(self):
+        self.admin.call("CONFIG", "SET", "busy-reply-threshold", 200)
+        self.suspended("EVAL_RO", "while true do end", 0)
+        primary = Server()
+        try:
+            # It becomes a replica when the script is gone, and loads, which drains.
+            self.admin.send("REPLICAOF", "127.0.0.1", primary.port)
+            with self.assertRaisesRegex(ReplyError, "BUSY"):
+                self.admin.receive()
+            self.admin.call("SCRIPT", "KILL")
+            eventually(lambda: self.underway() == 0, "the script ends")
+            self.assertEqual(self.admin.call("REPLICAOF", "127.0.0.1", primary.port), b"OK")
+            self.suspended("EVAL_RO", "while true do end", 0)
+            eventually(lambda: self.admin.info("replication")["master_link_status"] == "up",
+                       "in sync")
+            self.assertEqual(self.underway(), 0)
+        finally:
+            self.assertEqual(primary.stop(), "")
+
+    def test_what_waits_for_a_busy_script_is_refused(self):
+        self.admin.call("CONFIG", "SET", "busy-reply-threshold", 300)
+        reader = self.suspended("EVAL_RO", "while true do end", 0)
+        early, late = self.client(), self.client()
+        early.send("SET", "x", 1)
+        with self.assertRaisesRegex(ReplyError, "BUSY"):
+            early.receive()
+        for words in (("SET", "x", 1), ("EVAL_RO", "return 1", 0), ("FLUSHALL",)):
+            with self.assertRaisesRegex(ReplyError, "BUSY"):
+                late.call(*words)
+        self.assertEqual(late.call("HGET", "hash", 1), b"1")
+        self.assertEqual(self.waiting(), 0)
+        self.assertEqual(self.admin.call("SCRIPT", "KILL"), b"OK")
+        with self.assertRaisesRegex(ReplyError, "killed"):
+            reader.receive()
+        self.assertEqual(early.call("SET", "x", 1), b"OK")
+
     def test_a_message_does_not_come_in_the_middle_of_a_reply(self):
         reader = self.client()
         reader.call("HELLO", 3)
@@ -216,6 +268,113 @@ class Semantics(unittest.TestCase):
         self.assertEqual(self.admin.call("DEBUG", "RELOAD"), b"OK")  # waits before
         self.assertEqual(len(reader.receive()), 2 * COUNT)
         self.assertEqual(self.admin.call("HLEN", "hash"), COUNT)
+
+    def test_those_that_wait_go_in_order_and_are_counted_once(self):
+        reader = self.suspended()
+        first, gone, second = self.client(), self.client(), self.client()
+        before = int(self.admin.info()["rubato_waits"])
+        for at, (client, words) in enumerate(((first, ("HSET", "hash", "n", "a")),
+                                              (gone, ("DEL", "hash")),
+                                              (second, ("HGETALL", "hash")))):
+            client.send(*words)
+            eventually(lambda want=at + 1: self.waiting() == want, "it waits")
+        gone.close()
+        eventually(lambda: self.waiting() == 2, "one is gone")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(first.receive(), 1)
+        self.assertEqual(len(second.receive()), 2 * COUNT + 2)
+        eventually(lambda: self.waiting() == 0, "none waits")
+        self.assertEqual(int(self.admin.info()["rubato_waits"]), before + 3)
+
+    def test_the_end_of_a_pause_loses_no_count_of_those_that_wait(self):
+        reader = self.suspended()
+        writer = self.client()
+        writer.send("HSET", "hash", "n", "a")
+        eventually(lambda: self.waiting() == 1, "it waits")
+        for _ in range(3):
+            self.admin.call("CLIENT", "PAUSE", 10000, "WRITE")
+            self.admin.call("CLIENT", "UNPAUSE")
+            self.admin.call("PING")
+            self.assertEqual((self.waiting(), self.underway()), (1, 1))
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(writer.receive(), 1)
+        self.assertEqual(self.waiting(), 0)
+
+    def test_one_that_waited_is_refused_and_does_not_count(self):
+        reader = self.suspended()
+        writer = self.client()
+        writer.send("HSET", "hash", "n", "a")
+        eventually(lambda: self.waiting() == 1, "it waits")
+        self.admin.call("CONFIG", "SET", "min-replicas-to-write", 1)  # waits, too
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        writer.receive()
+        with self.assertRaisesRegex(ReplyError, "NOREPLICAS"):
+            writer.call("HSET", "hash", "n", "b")
+        self.assertEqual(self.waiting(), 0)
+        self.assertNotIn("rubato=waits", self.admin.call("CLIENT", "LIST").decode())
+
+    def test_messages_that_are_kept_are_limited(self):
+        self.admin.call("CONFIG", "SET", "client-output-buffer-limit", "pubsub 4000000 0 0")
+        reader = self.client()
+        reader.call("HELLO", 3)
+        reader.call("SUBSCRIBE", "news")
+        reader.send("HGETALL", "hash")
+        eventually(lambda: self.underway() == 1, "a command underway")
+        for _ in range(8):
+            self.admin.call("PUBLISH", "news", "x" * 1000000)
+        closed = self.admin.info("stats")["client_output_buffer_limit_disconnections"]
+        self.assertEqual((self.underway(), closed), (1, "1"))
+        with self.assertRaises((ConnectionError, OSError, ValueError)):
+            while True:
+                reader.receive()
+        eventually(lambda: self.underway() == 0, "the command ends")
+
+    def test_a_function_is_told_of_and_killed_as_one(self):
+        self.admin.call("FUNCTION", "LOAD", "#!lua name=lib\nserver.register_function{"
+                        "function_name='f', flags={'no-writes'}, "
+                        "callback=function() while true do end end}")
+        reader = self.suspended("FCALL_RO", "f", 0)
+        eventually(lambda: self.admin.call("FUNCTION", "STATS")[1] is not None, "it has begun")
+        self.assertEqual(self.admin.call("FUNCTION", "STATS")[1][1], b"f")
+        with self.assertRaisesRegex(ReplyError, "BUSY"):
+            self.admin.call("SCRIPT", "KILL")
+        self.assertEqual(self.admin.call("FUNCTION", "KILL"), b"OK")
+        with self.assertRaisesRegex(ReplyError, "killed"):
+            reader.receive()
+        self.assertIsNone(self.admin.call("FUNCTION", "STATS")[1])
+
+    def test_a_failure_counts_beside_those_of_others(self):
+        reader = self.suspended("EVAL_RO", "while true do end", 0)
+        for _ in range(3):
+            with self.assertRaises(ReplyError):
+                self.admin.call("GET", "hash")
+        self.admin.call("SCRIPT", "KILL")
+        self.assertRaises(ReplyError, reader.receive)
+        stats = self.admin.info("commandstats")
+        self.assertIn("failed_calls=1", stats["cmdstat_eval_ro"])
+        self.assertIn("failed_calls=3", stats["cmdstat_get"])
+
+    def test_a_copy_into_a_held_database_waits(self):
+        self.admin.call("DEBUG", "POPULATE", 20000)
+        elsewhere = self.client()
+        elsewhere.call("SELECT", 3)
+        elsewhere.call("SET", "x", 1)
+        elsewhere.call("SET", "y", 1)
+        reader = self.suspended("KEYS", "*")
+        for words in (("COPY", "x", "z", "DB", 0), ("MOVE", "y", 0)):
+            elsewhere.send(*words)
+        eventually(lambda: self.waiting() == 1, "it waits")
+        self.assertEqual(len(reader.receive()), 20001)
+        self.assertEqual((elsewhere.receive(), elsewhere.receive()), (1, 1))
+        self.assertEqual(int(self.admin.info()["rubato_drains"]), 0)
+
+    def test_without_eviction_memory_is_refused_at_once(self):
+        self.admin.call("CONFIG", "SET", "maxmemory", 1000000)
+        reader = self.suspended()
+        with self.assertRaisesRegex(ReplyError, "OOM"):
+            self.admin.call("SET", "x", 1)
+        self.assertEqual(self.underway(), 1)
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
 
     def test_a_stop_answers_what_is_underway(self):
         self.admin.call("EVAL", "for i = 1, ARGV[1] do redis.call('sadd', 'set', 'e' .. i) end", 0,
@@ -267,6 +426,75 @@ class Semantics(unittest.TestCase):
             eventually(lambda: watcher.call("HGET", "hash", "new") == b"x", "applied")
         finally:
             self.assertEqual(replica.stop(), "")
+
+    def test_a_replica_whose_primary_waits_goes_on_where_it_was(self):
+        replica = Server(*self.options, "--replicaof", f"127.0.0.1 {self.server.port}")
+        try:
+            reader, watcher = replica.client(), replica.client()
+            self.clients += [reader, watcher]
+
+            def is_up():
+                return watcher.info("replication")["master_link_status"] == "up"
+            eventually(lambda: watcher.call("HLEN", "hash") == COUNT and is_up(), "in sync")
+            reader.send("EVAL_RO", "while true do end", 0)
+            eventually(lambda: watcher.info()["rubato_underway"] == "1", "underway there")
+            self.admin.call("SET", "x", "y")
+            eventually(lambda: watcher.info()["rubato_waiting"] == "1", "the primary waits")
+            self.admin.call("CLIENT", "KILL", "TYPE", "replica")
+            eventually(lambda: int(self.admin.info("stats")["sync_partial_ok"]) == 1
+                       and is_up(), "it comes again")
+            self.assertEqual(self.admin.info("stats")["sync_full"], "1")
+            watcher.call("SCRIPT", "KILL")
+            eventually(lambda: watcher.call("GET", "x") == b"y", "applied")
+            self.admin.call("INCR", "n")
+            eventually(lambda: watcher.call("GET", "n") == b"1", "applied")
+        finally:
+            self.assertEqual(replica.stop(), "")
+
+
+class AsConfigured(Fixture):
+    """Without stress, so what depends on time is as users have it."""
+
+    options = ()
+
+    def test_a_script_that_was_short_is_suspended_when_it_is_long(self):
+        script = "for i = 1, tonumber(ARGV[1]) do end return 7"
+        for _ in range(3):
+            self.assertEqual(self.admin.call("EVAL_RO", script, 0, 1), 7)
+        reader = self.suspended("EVAL_RO", script, 0, 10**15)
+        self.assertEqual(self.admin.call("SCRIPT", "KILL"), b"OK")
+        self.assertRaises(ReplyError, reader.receive)
+
+    def test_scripts_are_suspended_without_a_busy_threshold(self):
+        self.admin.call("CONFIG", "SET", "busy-reply-threshold", 0)
+        reader = self.suspended("EVAL_RO", "while true do end", 0)
+        self.assertEqual(self.admin.call("PING"), b"PONG")
+        self.assertEqual(self.admin.call("SCRIPT", "KILL"), b"OK")
+        self.assertRaises(ReplyError, reader.receive)
+        self.assertEqual(self.admin.call("EVAL", "for i = 1, 1000000 do end return 7", 0), 7)
+
+    def test_keys_expire_under_reads_without_end(self):
+        self.admin.call("DEBUG", "POPULATE", 50000)
+        stop = threading.Event()
+
+        def reads():
+            client = self.server.client()
+            while not stop.is_set():
+                client.call("KEYS", "no-such*")
+            client.close()
+
+        readers = [threading.Thread(target=reads) for _ in range(4)]
+        for reader in readers:
+            reader.start()
+        try:
+            self.admin.call("EVAL", "for i = 1, 2000 do redis.call('set', 'e' .. i, 1, 'px', 1) "
+                            "end", 0)
+            eventually(lambda: int(self.admin.info("stats")["expired_keys"]) >= 1900, "keys expire")
+        finally:
+            stop.set()
+            for reader in readers:
+                reader.join()
+        eventually(lambda: self.underway() == 0 and self.waiting() == 0, "nothing is left")
 
 
 if __name__ == "__main__":
