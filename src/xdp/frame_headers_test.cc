@@ -58,10 +58,12 @@ TEST(FrameHeaders, a_frame_is_taken_apart) {
   EXPECT_EQ(to_text(parsed.peer), "10.77.0.2:40000");
   EXPECT_EQ(parsed.peer.mac[5], 2);
   EXPECT_EQ(parsed.peer.vlan, 0);
-  ASSERT_TRUE(parse_frame(with_tag(kIpv4), parsed));
+  const std::string tagged = with_tag(kIpv4);  // a payload is in its frame
+  ASSERT_TRUE(parse_frame(tagged, parsed));
   EXPECT_EQ(parsed.peer.vlan, 5);
   EXPECT_EQ(parsed.payload, "ping");
-  ASSERT_TRUE(parse_frame(ipv6("six"), parsed));
+  const std::string six = ipv6("six");
+  ASSERT_TRUE(parse_frame(six, parsed));
   EXPECT_EQ(to_text(parsed.peer), "[::2]:40000");
   EXPECT_EQ(parsed.payload, "six");
 }
