@@ -223,9 +223,12 @@ std::string_view next_field(std::string_view& line) {
   return field;
 }
 
+// Seconds or milliseconds: of any clock, and no longer when they are written than a line holds.
 bool number_in(std::string_view text, double& number) {
+  constexpr double kMost = 1e15;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && number >= -kMost && number <= kMost;  // so it is no NaN
 }
 
 bool take_line(std::string_view line, HdrInterval& interval) {

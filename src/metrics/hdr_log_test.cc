@@ -59,7 +59,8 @@ TEST(HdrLog, what_is_no_log_is_refused_by_line) {
   EXPECT_TRUE(parse_hdr_log(good).ok());
   for (const std::string& bad :
        {good + "x", good + "0,1,2,", good + "0,1,2,HIST", good + "0,1,HISTFAAAAEB4",
-        good + "\x01"}) {
+        good + "\x01", good + "nan,1,2," + good.substr(good.rfind(',') + 1),
+        good + "0," + std::string(120, '5') + ",2," + good.substr(good.rfind(',') + 1)}) {
     auto read = parse_hdr_log(bad);
     ASSERT_FALSE(read.ok());
     EXPECT_EQ(read.error().find("hdr: line 5 "), 0u) << read.error();

@@ -165,7 +165,7 @@ bool parse_frame(std::string_view frame, ParsedFrame& parsed) {
   peer.port = word_at(rest, 0);
   parsed.to_port = word_at(rest, 2);
   parsed.payload = rest.substr(kUdpBytes, length - kUdpBytes);
-  return peer.port != 0;
+  return peer.port != 0 && parsed.to_port != 0;
 }
 
 size_t header_bytes(const DatagramPeer& peer) {

@@ -124,6 +124,9 @@ TEST(FrameHeaders, what_is_no_whole_datagram_is_not_taken) {
   EXPECT_FALSE(parse_frame(with(39, 0xff), parsed));  // UDP's length
   EXPECT_FALSE(parse_frame(with(39, 7), parsed));
   EXPECT_FALSE(parse_frame(with(12, 0x86), parsed));
+  std::string to_none = kIpv4;  // port 0
+  to_none[36] = to_none[37] = 0;
+  EXPECT_FALSE(parse_frame(to_none, parsed));
 }
 
 TEST(FrameHeaders, whatever_comes_stays_inside_the_frame) {
