@@ -15,34 +15,13 @@
 #include <utility>
 
 #include "datapath/testing/datagram_contract.h"
+#include "datapath/testing/udp_client.h"
 #include "datapath/tcp_socket.h"
 #include "xdp/frame_headers.h"
 #include "xdp/testing/namespaces.h"
 
 namespace rubato::testing {
 namespace {
-
-class SocketClient final : public DatagramClient {
- public:
-  SocketClient(const char* host, uint16_t port) {
-    const SocketAddress to = resolve(host, port).value();
-    fd_ = Fd(::socket(to.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length), 0);
-    const timeval limit{0, 20'000};
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  }
-  void send(std::string_view bytes) override {
-    EXPECT_EQ(::send(fd_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-  }
-  std::string receive() override {
-    std::array<char, 4096> bytes;
-    const ssize_t n = ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
-    return n > 0 ? std::string(bytes.data(), static_cast<size_t>(n)) : std::string();
-  }
-
- private:
-  Fd fd_;
-};
 
 class XdpBed final : public DatagramBed {
  public:
@@ -66,7 +45,7 @@ class XdpBed final : public DatagramBed {
   }
   std::unique_ptr<DatagramClient> connect() override {
     namespaces_.enter_client();
-    auto client = std::make_unique<SocketClient>(host_, 7777);
+    auto client = std::make_unique<UdpClient>(host_, 7777);
     namespaces_.leave();
     return client;
   }
@@ -111,7 +90,7 @@ TEST_F(XdpWireTest, the_kernel_keeps_what_is_not_the_servers) {
                    address.length),
             0);
   namespaces().enter_client();
-  SocketClient client("10.77.0.1", 7778);
+  UdpClient client("10.77.0.1", 7778);
   namespaces().leave();
   client.send("to another port");
   const timeval limit{10, 0};
