@@ -159,16 +159,17 @@ struct UdpWireQueue::Inbox {
   }
 };
 
-// One slot per reply, with the frame that holds it or a copy.
-struct UdpWireQueue::Outbox {
-  struct Slot {
-    DatagramPeer to;
-    Frame* frame = nullptr;
-    size_t size = 0;
-    std::array<char, kMaxDatagramPayload> copy;
+// A reply, in the frame that holds it or as a copy.
+struct UdpWireQueue::Slot {
+  DatagramPeer to;
+  Frame* frame = nullptr;
+  size_t size = 0;
+  std::array<char, kMaxDatagramPayload> copy;
 
-    char* bytes() { return frame != nullptr ? frame->room.data() : copy.data(); }
-  };
+  char* bytes() { return frame != nullptr ? frame->room.data() : copy.data(); }
+};
+
+struct UdpWireQueue::Outbox {
   struct alignas(cmsghdr) Ancillary {
     char bytes[CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(in6_pktinfo))];
   };
@@ -223,13 +224,15 @@ uint32_t UdpWireQueue::receive(std::span<Datagram> out, Instant now, bool late) 
       if (asked_last || !refill(out.size() - taken)) break;
       asked_last = inbox_->ran_dry;
     }
-    if (peer_of(inbox_->from[inbox_->next]).port == 0) {  // nobody to answer
+    const DatagramPeer peer = peer_of(inbox_->from[inbox_->next]);
+    if (peer.port == 0) {  // nobody to answer
       inbox_->skip();
       malformed_.fetch_add(1, std::memory_order_relaxed);
       continue;
     }
     Frame* const frame = take_frame();
     if (frame == nullptr) break;
+    out[taken].peer = peer;
     take_next(out[taken], *frame, now, late);
     ++taken;
   }
@@ -240,6 +243,7 @@ uint32_t UdpWireQueue::receive(std::span<Datagram> out, Instant now, bool late) 
   return taken;
 }
 
+// Fills in what is not known yet, which is all but the peer's address.
 void UdpWireQueue::take_next(Datagram& to, Frame& frame, Instant now, bool late) {
   Inbox& inbox = *inbox_;
   const uint32_t at = inbox.next;
@@ -254,7 +258,6 @@ void UdpWireQueue::take_next(Datagram& to, Frame& frame, Instant now, bool late)
   to.bytes = {frame.bytes.data(), kept};
   to.cut_off = size > kept;
   to.arrived = late ? received_at(message, now) : now;
-  to.peer = peer_of(inbox.from[at]);
   note_local(message, to.peer);
   to.room = frame.room;
   to.frame = &frame;
@@ -276,25 +279,31 @@ void UdpWireQueue::release(const Datagram& datagram) {
 
 void UdpWireQueue::reply(const Datagram& datagram, size_t size) {
   const std::lock_guard guard(lock_);
-  const uint32_t at = unsent_.load(std::memory_order_relaxed);
-  Outbox::Slot& slot = outbox_->slots[at];
+  Slot& slot = next_slot();
   slot.to = datagram.peer;
   slot.frame = static_cast<Frame*>(datagram.frame);
   slot.size = size;
-  unsent_.store(at + 1, std::memory_order_relaxed);
-  if (at + 1 == batch_) push_locked();
+  fill_slot();
 }
 
 void UdpWireQueue::send(const DatagramPeer& to, std::string_view bytes) {
   const std::lock_guard guard(lock_);
-  const uint32_t at = unsent_.load(std::memory_order_relaxed);
-  Outbox::Slot& slot = outbox_->slots[at];
+  Slot& slot = next_slot();
   slot.to = to;
   slot.frame = nullptr;
   slot.size = std::min(bytes.size(), slot.copy.size());
   std::memcpy(slot.copy.data(), bytes.data(), slot.size);
-  unsent_.store(at + 1, std::memory_order_relaxed);
-  if (at + 1 == batch_) push_locked();
+  fill_slot();
+}
+
+UdpWireQueue::Slot& UdpWireQueue::next_slot() {
+  return outbox_->slots[unsent_.load(std::memory_order_relaxed)];
+}
+
+void UdpWireQueue::fill_slot() {
+  const uint32_t count = unsent_.load(std::memory_order_relaxed) + 1;
+  unsent_.store(count, std::memory_order_relaxed);
+  if (count == batch_) push_locked();
 }
 
 void UdpWireQueue::push() {

@@ -54,11 +54,15 @@ class UdpWireQueue final : public WireQueue {
     Frame* next_in_list = nullptr;
   };
   struct Inbox;   // of the messages of one system call
+  struct Slot;    // of one reply
   struct Outbox;  // of the replies that are not sent
 
   Frame* take_frame();
   bool refill(size_t room);
   void take_next(Datagram& to, Frame& frame, Instant now, bool late);
+  // Locked: the slot of the reply that comes next, and when it is filled.
+  Slot& next_slot();
+  void fill_slot();
   void push_locked();
   uint32_t pack();
   void send_messages(uint32_t count);

@@ -15,6 +15,22 @@
 #include "xdp/frame_headers.h"
 
 namespace rubato::xdp {
+namespace {
+
+// Zeros where the kernel does not tell.
+xdp_statistics statistics_of(int socket) {
+  xdp_statistics counts{};
+  socklen_t length = sizeof counts;
+  const int failed = ::getsockopt(socket, SOL_XDP, XDP_STATISTICS, &counts, &length);
+  return failed == 0 ? counts : xdp_statistics{};
+}
+
+// Frames that the kernel has not sent.
+uint32_t left_in(const xsk_ring_prod& ring) {
+  return ring.cached_prod - __atomic_load_n(ring.consumer, __ATOMIC_ACQUIRE);
+}
+
+}  // namespace
 
 XdpQueue::XdpQueue(WireParts& parts, uint32_t worker)
     : parts_(parts),
@@ -175,25 +191,20 @@ void XdpQueue::push() {
 void XdpQueue::push_locked() {
   xsk_ring_prod& ring = rings_[sends_by_]->sent;
   if (unsubmitted_ > 0) xsk_ring_prod__submit(&ring, std::exchange(unsubmitted_, 0));
-  uint32_t left = 0;
   for (uint32_t kick = 0; kick < kMostKicks; ++kick) {
-    left = ring.cached_prod - __atomic_load_n(ring.consumer, __ATOMIC_ACQUIRE);
-    if (left == 0 || xsk_ring_prod__needs_wakeup(&ring) == 0) break;
+    if (left_in(ring) == 0 || xsk_ring_prod__needs_wakeup(&ring) == 0) break;
     const ssize_t n = ::sendto(files_[sends_by_], nullptr, 0, MSG_DONTWAIT, nullptr, 0);
     if (n < 0 && errno != EAGAIN && errno != EBUSY && errno != ENOBUFS && errno != EINTR) break;
     parts_.hardware[sends_by_]->refill(files_[sends_by_], false);
   }
-  left = ring.cached_prod - __atomic_load_n(ring.consumer, __ATOMIC_ACQUIRE);
-  unsent_.store(left, std::memory_order_relaxed);
+  unsent_.store(left_in(ring), std::memory_order_relaxed);
 }
 
 void XdpQueue::add_to(DatagramDrops& drops) const {
   drops.malformed += malformed_.load(std::memory_order_relaxed);
   drops.unsent += lost_.load(std::memory_order_relaxed);
   for (const int file : files_) {
-    xdp_statistics counts{};
-    socklen_t length = sizeof counts;
-    if (::getsockopt(file, SOL_XDP, XDP_STATISTICS, &counts, &length) != 0) continue;
+    const xdp_statistics counts = statistics_of(file);
     drops.ring_full += counts.rx_ring_full + counts.rx_dropped;
     drops.unsent += counts.tx_invalid_descs;
   }
@@ -201,12 +212,7 @@ void XdpQueue::add_to(DatagramDrops& drops) const {
 
 uint64_t XdpQueue::empty_fills() const {
   uint64_t sum = 0;
-  for (const int file : files_) {
-    xdp_statistics counts{};
-    socklen_t length = sizeof counts;
-    if (::getsockopt(file, SOL_XDP, XDP_STATISTICS, &counts, &length) != 0) continue;
-    sum += counts.rx_fill_ring_empty_descs;
-  }
+  for (const int file : files_) sum += statistics_of(file).rx_fill_ring_empty_descs;
   return sum;
 }
 
