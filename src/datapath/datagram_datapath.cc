@@ -9,16 +9,6 @@
 #include "datapath/time_source.h"
 
 namespace rubato {
-namespace {
-
-// A queue that was not looked at for longer than this asks the kernel when its datagrams came.
-constexpr Nanos kLate = Nanos::micros(50);
-
-void add(std::atomic<uint64_t>& counter, uint64_t n) {
-  counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-}
-
-}  // namespace
 
 DatagramQueue::DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol)
     : shared_(shared),
@@ -47,7 +37,7 @@ uint32_t DatagramQueue::poll(std::span<Request*> out) {
   const PollLock lock(polling_);
   if (!lock.held()) return 0;
   const Instant now = datapath_now();
-  const bool late = left_some_ || now - last_poll_ > kLate;
+  const bool late = left_some_ || now - last_poll_ > kLateLook;
   last_poll_ = now;
   const auto room = std::span(arrived_).first(std::min(out.size(), arrived_.size()));
   const uint32_t n = wire_queue_.receive(room, now, late);
@@ -70,16 +60,16 @@ bool DatagramQueue::admit(const Datagram& datagram, DatagramRequest& request) {
   request.flow = DatagramDatapath::flow_of(datagram.peer);
   request.reply_in_frame = ReplyBuffer(datagram.room);
   request.reply = &request.reply_in_frame;
-  add(input_bytes_, datagram.bytes.size());
+  input_bytes_ += datagram.bytes.size();
   Frame found;
   if (!datagram.cut_off) found = session_->frame(datagram.bytes, request);
   if (found.state != FrameState::kComplete || found.length_bytes != datagram.bytes.size()) {
-    add(malformed_, 1);
+    ++malformed_;
     wire_queue_.release(datagram);
     returned_.push(request);
     return false;
   }
-  add(taken_, 1);
+  ++taken_;
   const bool draining = shared_.draining.is_set();
   if (!request.at_once && !draining) return true;
   request.at_once ? session_->answer(request) : session_->refuse(request);
@@ -115,12 +105,12 @@ void DatagramQueue::wait(Nanos limit) {
 
 uint64_t DatagramQueue::in_flight() const {
   const uint64_t finished = finished_.load(std::memory_order_acquire);
-  return taken_.load(std::memory_order_relaxed) - finished;
+  return taken_.value() - finished;
 }
 
 void DatagramQueue::add_to(DatapathStats& stats) const {
   stats.requests += finished_.load(std::memory_order_relaxed);
-  stats.input_bytes += input_bytes_.load(std::memory_order_relaxed);
+  stats.input_bytes += input_bytes_.value();
   stats.output_bytes += output_bytes_.load(std::memory_order_relaxed);
 }
 

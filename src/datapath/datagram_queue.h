@@ -13,6 +13,7 @@
 #include "datapath/poll_lock.h"
 #include "datapath/queue_sleep.h"
 #include "datapath/push_list.h"
+#include "metrics/counter.h"
 
 namespace rubato {
 
@@ -43,7 +44,7 @@ class DatagramQueue final : public DatapathQueue {
 
   // Any thread.
   uint64_t in_flight() const;
-  uint64_t malformed() const { return malformed_.load(std::memory_order_relaxed); }
+  uint64_t malformed() const { return malformed_.value(); }
   void add_to(DatapathStats& stats) const;
 
  private:
@@ -60,9 +61,9 @@ class DatagramQueue final : public DatapathQueue {
   std::vector<std::unique_ptr<DatagramRequest>> requests_;
   DatagramRequest* spare_ = nullptr;
   PushList<DatagramRequest> returned_;
-  std::atomic<uint64_t> taken_{0};  // written by the poller
-  std::atomic<uint64_t> malformed_{0};
-  std::atomic<uint64_t> input_bytes_{0};
+  Counter taken_;  // these are the poller's
+  Counter malformed_;
+  Counter input_bytes_;
   alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
   alignas(limits::kCacheLineBytes) std::atomic<uint64_t> finished_{0};
   std::atomic<uint64_t> output_bytes_{0};

@@ -10,16 +10,6 @@
 #include "datapath/time_source.h"
 
 namespace rubato {
-namespace {
-
-// The kernel dates bytes that waited for longer than this behind a running request.
-constexpr Nanos kLate = Nanos::micros(50);
-
-void add(std::atomic<uint64_t>& counter, uint64_t n) {
-  counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-}
-
-}  // namespace
 
 StreamFlow::StreamFlow(FlowHost& host, uint64_t id, std::string peer, Instant opened)
     : idle_since(opened),
@@ -91,7 +81,7 @@ Request* StreamFlow::finished(Request& request) {
 
 Request* StreamFlow::finished_in_order() {
   RUBATO_DCHECK(frame_length_ > 0);  // a request is finished once
-  add(requests_, 1);
+  ++requests_;
   input_.consume(frame_length_);
   batch_bytes_ += frame_length_;
   frame_length_ = 0;
@@ -224,7 +214,7 @@ void StreamFlow::take_completed() {
     FlowRequest& request = *std::exchange(done, done->next_in_list);
     ++completed_count_;
     RUBATO_DCHECK(outstanding() < concurrency_);
-    add(requests_, 1);
+    ++requests_;
     close_when_sent_ |= request.close_after;
     session->complete(request, reply_buffer_);
     recycle(request);
@@ -330,7 +320,7 @@ StreamFlow::Framed StreamFlow::hand_out(FlowRequest& request, size_t length_byte
   request.reply = &reply_buffer_;
   session->answer(request);
   request.reply = &request.replies;
-  add(requests_, 1);
+  ++requests_;
   close_when_sent_ |= request.close_after;
   input_.consume(length_bytes);
   recycle(request);
@@ -363,7 +353,7 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
   if (turn_bytes_ >= kTurnBytes) return Pull::kYield;
   if (turn.now == Instant::never()) {
     turn.now = datapath_now();
-    turn.late = turn.now - received_at_ > kLate;
+    turn.late = turn.now - received_at_ > kLateLook;
   }
   if (!make_room()) return too_much();
   // The kernel's buffer bounds a receive; TLS goes on as long as the peer sends.
@@ -374,7 +364,7 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
     case Transfer::State::kMoved:
       RUBATO_DCHECK(got.bytes > 0 && got.bytes <= room);
       input_.received(got.bytes);
-      add(input_bytes_, got.bytes);
+      input_bytes_ += got.bytes;
       turn_bytes_ += got.bytes;
       received_at_ = when;
       // A short read has emptied the socket, and later bytes are a new event. Only an end of stream
@@ -397,7 +387,7 @@ bool StreamFlow::push_out() {
     if (sent.state == Transfer::State::kWait) break;
     if (sent.state != Transfer::State::kMoved) return false;
     reply_buffer_.consume(sent.bytes);
-    add(output_bytes_, sent.bytes);
+    output_bytes_ += sent.bytes;
   }
   return true;
 }
@@ -421,7 +411,7 @@ bool StreamFlow::flush_some(size_t size_bytes) {
     return false;
   }
   reply_buffer_.consume(sent.bytes);
-  add(output_bytes_, sent.bytes);
+  output_bytes_ += sent.bytes;
   return !reply_buffer_.empty();
 }
 

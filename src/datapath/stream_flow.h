@@ -37,6 +37,7 @@
 #include "datapath/flow_route.h"
 #include "datapath/input_buffer.h"
 #include "datapath/push_list.h"
+#include "metrics/counter.h"
 
 namespace rubato {
 
@@ -200,9 +201,9 @@ class StreamFlow : public Request {
   Instant opened() const { return opened_; }
   FlowState state() const { return ownership_.state(); }
   Session* session_ptr() const { return session_.get(); }
-  uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
-  uint64_t input_bytes() const { return input_bytes_.load(std::memory_order_relaxed); }
-  uint64_t output_bytes() const { return output_bytes_.load(std::memory_order_relaxed); }
+  uint64_t requests() const { return requests_.value(); }
+  uint64_t input_bytes() const { return input_bytes_.value(); }
+  uint64_t output_bytes() const { return output_bytes_.value(); }
   size_t unsent_bytes() const { return unsent_.load(std::memory_order_relaxed); }
   // The memory of a request of which a part has come, beyond a block of the pool.
   size_t half_sent_bytes() const { return half_sent_.load(std::memory_order_relaxed); }
@@ -321,10 +322,9 @@ class StreamFlow : public Request {
   PushList<FlowRequest> completed_;
   std::atomic<uint32_t> handed_{0};  // written by the owner
   std::atomic<uint32_t> left_{0};    // finishers that will not touch the flow again
-  // Written by the owner with plain stores, read by any thread.
-  std::atomic<uint64_t> requests_{0};
-  std::atomic<uint64_t> input_bytes_{0};
-  std::atomic<uint64_t> output_bytes_{0};
+  Counter requests_;  // the owner's
+  Counter input_bytes_;
+  Counter output_bytes_;
   std::atomic<size_t> unsent_{0};
   std::atomic<size_t> half_sent_{0};
   const uint64_t id_;

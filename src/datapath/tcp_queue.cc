@@ -18,9 +18,6 @@
 namespace rubato {
 namespace {
 
-// A queue that was not polled for longer than this asks the kernel when its bytes arrived.
-constexpr Nanos kLate = Nanos::micros(50);
-
 constexpr std::chrono::microseconds kPollBySomebodyElse{100};
 
 int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
@@ -70,7 +67,7 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
   const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held()) return 0;
   const Instant now = datapath_now();
-  const bool late = now - last_poll_ > kLate || (left_some_ && shared_.options.date_backlog);
+  const bool late = now - last_poll_ > kLateLook || (left_some_ && shared_.options.date_backlog);
   last_poll_ = now;
   if (!remembers()) {
     reap();

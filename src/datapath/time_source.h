@@ -9,4 +9,7 @@ namespace rubato {
 
 inline Instant datapath_now() { return now(); }
 
+// Of what waited for longer than this behind a running request, the kernel is asked when it came.
+inline constexpr Nanos kLateLook = Nanos::micros(50);
+
 }  // namespace rubato

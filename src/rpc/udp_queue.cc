@@ -9,7 +9,6 @@
 namespace rubato::rpc {
 namespace {
 
-constexpr Nanos kLate = Nanos::micros(50);
 constexpr size_t kInboxKeptBytes = 4096;
 
 SessionKey key_of(const DatagramPeer& from, uint32_t session) {
@@ -76,7 +75,7 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
   const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held()) return 0;
   const Instant now = datapath_now();
-  const bool late = left_some_ || now - last_poll_ > kLate;
+  const bool late = left_some_ || now - last_poll_ > kLateLook;
   last_poll_ = now;
   left_some_ = false;
   reap();
