@@ -7,15 +7,21 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "datapath/time_source.h"
 #include "xdp/frame_headers.h"
 
 namespace rubato::xdp {
 namespace {
+
+constexpr Nanos kMostForQueue = Nanos::seconds(1);
+constexpr std::chrono::milliseconds kLookForQueue{5};
 
 // Zeros where the kernel does not tell.
 xdp_statistics statistics_of(int socket) {
@@ -47,6 +53,7 @@ Status XdpQueue::start() {
   return Done{};
 }
 
+// The kernel gives back a queue some time after the socket of a process that has ended.
 Status XdpQueue::open(uint32_t hardware_queue) {
   auto ring = std::make_unique<Ring>();
   HardwareQueue& shared = *parts_.hardware[hardware_queue];
@@ -55,9 +62,17 @@ Status XdpQueue::open(uint32_t hardware_queue) {
   config.tx_size = kRingFrames;
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
   config.bind_flags = XDP_USE_NEED_WAKEUP;
-  const int failed = xsk_socket__create_shared(
-      &ring->socket, parts_.interface.c_str(), hardware_queue, shared.umem(), &ring->received,
-      &ring->sent, &shared.fill(), &shared.completed(), &config);
+  const auto bind = [&] {
+    return xsk_socket__create_shared(&ring->socket, parts_.interface.c_str(), hardware_queue,
+                                     shared.umem(), &ring->received, &ring->sent, &shared.fill(),
+                                     &shared.completed(), &config);
+  };
+  const Instant deadline = datapath_now() + kMostForQueue;
+  int failed = bind();
+  while (failed == -EBUSY && datapath_now() < deadline) {
+    std::this_thread::sleep_for(kLookForQueue);
+    failed = bind();
+  }
   if (failed != 0) {
     return Error{"af_xdp: a socket on queue " + std::to_string(hardware_queue) + " of " +
                  parts_.interface + ": " + std::strerror(-failed) +

@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "datapath/testing/datagram_contract.h"
@@ -179,7 +181,20 @@ TEST_F(XdpWireTest, nothing_is_left_on_the_interface) {
   EXPECT_TRUE(namespaces().run_in_server("sh -c 'ip link show vs | grep -q xdp'"));
   wire_.reset();
   EXPECT_FALSE(namespaces().run_in_server("sh -c 'ip link show vs | grep -q xdp'"));
-  ASSERT_TRUE(open()) << reason_;
+}
+
+// The kernel gives back a queue some time after its socket was closed. Another descriptor of the
+// socket makes that time long enough to be seen.
+TEST_F(XdpWireTest, the_next_server_waits_until_the_kernel_has_given_back_the_queue) {
+  if (!open()) GTEST_SKIP() << reason_;
+  Fd held(::dup(wire_->queue(WorkerId{0}).files()[0]));
+  ASSERT_TRUE(held.valid());
+  wire_.reset();
+  std::jthread closer([&held] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    held.reset();
+  });
+  EXPECT_TRUE(open()) << reason_;
 }
 
 TEST_F(XdpWireTest, it_goes_on_when_the_link_was_down) {
