@@ -2,6 +2,7 @@
 #include "kv_server/server/config.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 
 #include "kv_server/server/memory_rules.h"
@@ -35,8 +36,7 @@ std::string shown_percentiles(std::string_view words, std::string& error) {
       error = name + " parameters should sit between [0.0,100.0]";
     }
     if (!error.empty()) return {};
-    char digits[kMaxFloatBytes];
-    shown.append(shown.empty() ? "" : " ").append(digits, write_double(digits, percentile));
+    shown.append(shown.empty() ? "" : " ").append(shown_percentile(percentile));
     at = end + 1;
   }
   return shown;
@@ -50,6 +50,15 @@ std::string set_error(std::string_view name, const std::string& error) {
 bool is_pattern(std::string_view name) { return name.find_first_of("[*?") != name.npos; }
 
 }  // namespace
+
+std::string shown_percentile(double percentile) {
+  char digits[32];
+  const int size = std::snprintf(digits, sizeof digits, "%f", percentile);
+  std::string shown(digits, static_cast<size_t>(size));
+  shown.resize(shown.find_last_not_of('0') + 1);
+  if (shown.back() == '.') shown.pop_back();
+  return shown;
+}
 
 Config::Config(const KvOptions& options)
     : may_have_password_(!options.has_memcached_port()),

@@ -20,6 +20,9 @@
 
 namespace rubato::kv {
 
+// "99.9": at most six decimals, as Redis shows a percentile.
+std::string shown_percentile(double percentile);
+
 class Config {
  public:
   using Pairs = std::vector<std::pair<std::string, std::string>>;

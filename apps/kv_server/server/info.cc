@@ -220,14 +220,6 @@ std::vector<double> percentiles_of(const std::string& words) {
   return out;
 }
 
-// "99.9", as Redis prints a percentile.
-std::string plain(double value) {
-  std::string text = fixed(value, 6);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
 void latencystats_section(Server& server, Text& text) {
   LatencySource* latency = server.host().latency;
   text.section("Latencystats");
@@ -241,7 +233,7 @@ void latencystats_section(Server& server, Text& text) {
     for (const double percentile : percentiles) {
       if (!values.empty()) values += ',';
       const auto ns = static_cast<double>(times.percentile(percentile).count());
-      values += "p" + plain(percentile) + "=" + fixed(ns / kNanosPerMicro, 3);
+      values += "p" + shown_percentile(percentile) + "=" + fixed(ns / kNanosPerMicro, 3);
     }
     text.line("latency_percentiles_usec_" + table.full_name(type), values);
   }

@@ -131,7 +131,10 @@ TEST(KvServer, percentiles_are_numbers_of_0_to_100) {
   const auto set = [&h](const std::string& text) {
     return h.call({"CONFIG", "SET", "latency-tracking-info-percentiles", text});
   };
-  EXPECT_EQ(set("50 99.99"), "+OK\r\n");
+  EXPECT_EQ(set("0 50.0 99.9 99.9999999 100"), "+OK\r\n");
+  EXPECT_NE(h.call({"CONFIG", "GET", "latency-tracking-info-percentiles"})
+                .find("\r\n0 50 99.9 100 100\r\n"),
+            std::string::npos);
   EXPECT_EQ(set(""), "+OK\r\n");
   EXPECT_TRUE(set("fifty").ends_with("Invalid latency-tracking-info-percentiles parameters\r\n"));
   EXPECT_TRUE(set("50 101").ends_with("parameters should sit between [0.0,100.0]\r\n"));
