@@ -93,7 +93,14 @@ Status TcpDatapath::start() {
     const Status started = queues_.back()->start(std::move(of_queue[i]));
     if (!started.ok()) return started;
   }
+  make_room_for_descriptors(options.max_flows);
   return Done{};
+}
+
+void TcpDatapath::set_max_flows(uint32_t flows) {
+  if (flows > shared_.max_flows.exchange(flows, std::memory_order_relaxed)) {
+    make_room_for_descriptors(flows);
+  }
 }
 
 uint32_t TcpDatapath::queues() const { return static_cast<uint32_t>(queues_.size()); }

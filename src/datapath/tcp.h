@@ -84,7 +84,7 @@ class TcpDatapath : public Datapath {
   bool request_push(uint64_t flow) override;
 
   // Change the limit on flows and the idle timeout, also while the server runs. Any thread.
-  void set_max_flows(uint32_t flows) { shared_.max_flows.store(flows, std::memory_order_relaxed); }
+  void set_max_flows(uint32_t flows);
   void set_idle_timeout(Nanos timeout) {
     shared_.idle_timeout_ns.store(timeout.count(), std::memory_order_relaxed);
   }

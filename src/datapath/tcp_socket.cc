@@ -5,9 +5,12 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -205,6 +208,15 @@ Fd accept_from(int listener, SocketAddress& peer) {
     // A connection that was reset while it waited is no failure of the listener.
     if (fd >= 0 || (errno != EINTR && errno != ECONNABORTED)) return Fd(fd);
   }
+}
+
+void make_room_for_descriptors(uint64_t more) {
+  rlimit most{};
+  const Fd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!next.valid() || ::getrlimit(RLIMIT_NOFILE, &most) != 0) return;
+  const uint64_t wanted = static_cast<uint64_t>(next.get()) + more;
+  const uint64_t last = std::min({wanted, most.rlim_cur - 1, uint64_t{INT_MAX}});
+  const Fd grown(::fcntl(next.get(), F_DUPFD_CLOEXEC, static_cast<int>(last)));
 }
 
 Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,

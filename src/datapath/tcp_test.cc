@@ -6,7 +6,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "datapath/tcp_socket.h"
@@ -54,6 +57,32 @@ std::unique_ptr<TcpDatapath> open_tcp(TcpOptions options, Protocol& protocol) {
   auto opened = TcpDatapath::open(std::move(options), protocol);
   if (!opened.ok()) ADD_FAILURE() << opened.error();
   return std::move(opened).value();
+}
+
+// Of the process's table of descriptors.
+uint64_t room_for_descriptors() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  uint64_t size = 0;
+  while (status >> word && word != "FDSize:") continue;
+  status >> size;
+  return size;
+}
+
+// Its growth makes all workers wait that accept.
+TEST(Tcp, the_table_of_descriptors_has_room_for_all_connections_from_the_start) {
+  LineProtocol protocol;
+  TcpOptions options;
+  options.queues = 2;
+  options.max_flows = 900;
+  auto datapath = open_tcp(options, protocol);
+  EXPECT_GE(room_for_descriptors(), 900u);
+  datapath->set_max_flows(1000);
+  EXPECT_GE(room_for_descriptors(), 1000u);
+  datapath->set_max_flows(4'000'000'000);  // as many as the limit on descriptors allows
+  rlimit most{};
+  ::getrlimit(RLIMIT_NOFILE, &most);
+  EXPECT_GE(room_for_descriptors(), std::min<uint64_t>(most.rlim_cur, 1'000'000));
 }
 
 TEST(Tcp, answers_over_ipv4_and_ipv6) {
