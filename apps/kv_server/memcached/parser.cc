@@ -39,7 +39,7 @@ constexpr Shape kShapes[] = {
     {"gat", MemcachedVerb::kGat, 2, kMany},
     {"gats", MemcachedVerb::kGats, 2, kMany},
     {"mg", MemcachedVerb::kMetaGet, 1, kMany},
-    {"ms", MemcachedVerb::kMetaSet, 2, kMany},
+    {"ms", MemcachedVerb::kMetaSet, 1, kMany},
     {"md", MemcachedVerb::kMetaDelete, 1, kMany},
     {"ma", MemcachedVerb::kMetaArithmetic, 1, kMany},
     {"me", MemcachedVerb::kMetaDebug, 1, kMany},
@@ -141,6 +141,7 @@ bool understand(Words words, MemcachedRequest& request, size_t& size) {
       return read(words[0], request.exptime) &&
              std::all_of(request.keys.begin(), request.keys.end(), is_key);
     case MemcachedVerb::kMetaSet:
+      if (words.size() < 2) return false;
       request.keys.assign(1, words[0]);
       request.words.assign(words.begin() + 2, words.end());
       return is_key(words[0]) && read(words[1], size);
@@ -205,6 +206,7 @@ void misunderstood(Words words, MemcachedRequest& request, size_t& size) {
     return bad(request, error_of(request.verb, !words.empty() && is_key(words[0])));
   }
   const size_t at = request.verb == MemcachedVerb::kMetaSet ? 1 : 3;
+  if (words.size() <= at) return bad(request, kBadFormat);
   int64_t data = 0;
   if (!read(words[at], data) || data < 0 || static_cast<uint64_t>(data) > kMostData) {
     return bad(request, bad_size(request.verb));

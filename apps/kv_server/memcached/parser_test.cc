@@ -71,6 +71,8 @@ TEST_F(MemcachedParserTest, wrong_lines_are_answered_and_only_lost_streams_close
       {"\r\n", "ERROR\r\n", false},
       {"mg\r\n", "ERROR\r\n", false},
       {"mg key x\r\n", "CLIENT_ERROR invalid flag\r\n", false},
+      {"ms\r\n", "ERROR\r\n", false},
+      {"ms key\r\n", "CLIENT_ERROR bad command line format\r\n", false},
       {"ms key x\r\n", "CLIENT_ERROR bad data chunk\r\n", false},
       {"GET key\r\n", "ERROR\r\n", false},
       {"get\r\n", "ERROR\r\n", false},
