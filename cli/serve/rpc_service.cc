@@ -78,7 +78,7 @@ AdmissionInService::AdmissionInService(rpc::AdmissionController* admission, Data
     rpc::expose(out, *admission);
     if (udp == nullptr) return;
     rpc::expose(out, udp->drops());
-    expose(out, udp->wire().drops(), 0);
+    expose(out, udp->wire().drops());
   };
 }
 

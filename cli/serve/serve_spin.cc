@@ -118,7 +118,7 @@ int SpinCommand::serve_datagrams(Reloader& reloader) {
   if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
   DatagramDatapath& opened = **datapath;
   options().serving.more_metrics = [&opened](OpenMetrics& out) {
-    expose(out, opened.wire().drops(), opened.malformed());
+    expose(out, opened.wire().drops(), opened.drops());
   };
   return serve(reloader, opened, nullptr, application,
                "datagrams over " + opened.wire().describe() + " " + place(opened.wire().port()));

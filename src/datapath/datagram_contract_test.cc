@@ -184,7 +184,7 @@ TEST(UdpWire, a_wait_ends_at_once_while_datagrams_of_a_train_are_left) {
     taken = queue.poll(burst);
   }
   ASSERT_EQ(taken, 1u);
-  EXPECT_EQ(datapath->malformed(), 20u);
+  EXPECT_EQ(datapath->drops().no_request, 20u);
   burst[0]->datapath->finish(*burst[0]);
 }
 

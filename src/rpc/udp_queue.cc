@@ -65,7 +65,7 @@ Transfer UdpFlow::transmit(std::string_view bytes) {
 
 UdpQueue::UdpQueue(UdpDatapath::Shared& shared, WorkerId worker)
     : shared_(shared),
-      owner_queue_(*this, shared.index, FlowLimits{}, shared.draining),
+      owner_queue_(*this, shared.index, shared.options.limits, shared.draining),
       wire_queue_(shared.wire->queue(worker)),
       last_poll_(datapath_now()) {}
 
@@ -156,14 +156,19 @@ void UdpQueue::answer_without_token(const Message& message, const SessionKey& ke
 
 UdpFlow* UdpQueue::open(const SessionKey& key, const DatagramPeer& from, Instant now) {
   const uint64_t id = shared_.next_flow.fetch_add(1, std::memory_order_relaxed);
+  const Peer peer{id, to_text(from)};
   std::unique_ptr<Session> session;
-  if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < shared_.options.max_flows) {
-    session = shared_.protocol.open({id, to_text(from)});
+  // What the protocol has to say is for connections; this is one header.
+  const bool served = shared_.protocol.refusal_for(peer).empty();
+  if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < shared_.options.max_flows &&
+      served) {
+    session = shared_.protocol.open(peer);
   }
   if (session == nullptr) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     refused_.fetch_add(1, std::memory_order_relaxed);
-    send_header({Kind::kError, key.session, static_cast<uint32_t>(Fault::kSessions), 0, {}}, from);
+    const Fault fault = served ? Fault::kSessions : Fault::kAddress;
+    send_header({Kind::kError, key.session, static_cast<uint32_t>(fault), 0, {}}, from);
     return nullptr;
   }
   auto flow = std::make_unique<UdpFlow>(*this, owner_queue_.host(), id, from, key, now);
@@ -203,12 +208,13 @@ void UdpQueue::flush(Request& request) {
   shared_.wire->here().push();
 }
 
-void UdpQueue::wait(Nanos limit) {
+void UdpQueue::wait_by(Nanos limit, const Sleep& sleep) {
   const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held() || owner_queue_.has_yielded()) return;
   reap();
   owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.options.idle_timeout);
-  sleep_.wait(std::min(limit, OwnerQueue::kSweepRound));
+  if (!sleep_.may_sleep()) return;
+  sleep(std::min(limit, OwnerQueue::kSweepRound));
   last_poll_ = datapath_now();
 }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "datapath/guest_queue.h"
 #include "datapath/queue_sleep.h"
 #include "datapath/owner_queue.h"
 #include "datapath/stream_flow.h"
@@ -63,7 +64,7 @@ class UdpFlow final : public StreamFlow {
   Instant came_;      // arrival of its last datagram
 };
 
-class UdpQueue final : public DatapathQueue {
+class UdpQueue final : public GuestQueue {
  public:
   UdpQueue(UdpDatapath::Shared& shared, WorkerId worker);
   ~UdpQueue() override;
@@ -76,8 +77,13 @@ class UdpQueue final : public DatapathQueue {
   Request* finish(Request& request) override { return StreamFlow::of(request).finished(request); }
   void flush(Request& request) override;
   void push() override { wire_queue_.push(); }
-  void wait(Nanos limit) override;
+  void wait(Nanos limit) override {
+    wait_by(limit, [this](Nanos less) { sleep_.wait(less); });
+  }
   void wake() override { sleep_.wake(); }
+  std::span<const int> files() const override { return wire_queue_.files(); }
+  void wait_by(Nanos limit, const Sleep& sleep) override;
+  void join(DatapathQueue& host) override { sleep_.join(host); }
 
   // Sends a frame, which may be lost as on any wire. Any thread.
   void send(std::string_view frame, const DatagramPeer& to) { shared_.wire->send(to, frame); }
