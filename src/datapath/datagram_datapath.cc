@@ -13,6 +13,11 @@ namespace {
 
 constexpr uint64_t kLeastFlow = uint64_t{1} << 63;
 
+// Nothing of a datagram's reply has left before it is finished.
+void take_back_all(ReplyBuffer& reply) {
+  static_cast<void>(reply.take_back(reply.mark() - reply.size()));
+}
+
 }  // namespace
 
 DatagramQueue::DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol)
@@ -32,6 +37,7 @@ DatagramRequest& DatagramQueue::take_spare() {
     made->session = session_.get();
     made->datapath = this;
     made->client = &shared_.client;
+    made->reply_of_parts = ReplyBuffer(shared_.rules.most_reply_bytes(), shared_.rules.memory());
     requests_.push_back(std::move(made));
     return *requests_.back();
   }
@@ -63,12 +69,12 @@ bool DatagramQueue::admit(const Datagram& datagram, DatagramRequest& request) {
   request.payload = datagram.bytes;
   request.arrived = datagram.arrived;
   request.flow = DatagramDatapath::flow_of(datagram.peer);
-  const DatagramRules& rules = shared_.rules;
-  const size_t header = rules.header_bytes();
-  const std::span<char> room = datagram.room.subspan(header);
-  request.reply_in_frame = ReplyBuffer(room, std::max(room.size(), rules.most_reply_bytes()),
-                                       rules.memory());
-  request.reply = &request.reply_in_frame;
+  if (shared_.rules.header_bytes() > 0) {
+    request.reply = &request.reply_of_parts;
+  } else {
+    request.reply_in_frame = ReplyBuffer(datagram.room);
+    request.reply = &request.reply_in_frame;
+  }
   input_bytes_ += datagram.bytes.size();
   if (!understand(datagram, request)) {
     wire_queue_.release(datagram);
@@ -101,7 +107,7 @@ bool DatagramQueue::understand(const Datagram& datagram, DatagramRequest& reques
 Request* DatagramQueue::finish(Request& of) {
   auto& request = static_cast<DatagramRequest&>(of);
   if (request.reply->overflowed()) {
-    static_cast<void>(request.reply->take_back(0));
+    take_back_all(*request.reply);
     request.session->refuse(request);
     if (request.reply->overflowed()) too_long_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -110,30 +116,35 @@ Request* DatagramQueue::finish(Request& of) {
   } else {
     wire_queue_.release(request.datagram);
   }
-  request.reply_in_frame = ReplyBuffer(std::span<char>());  // gives memory of its own back
+  if (request.reply == &request.reply_of_parts) {
+    take_back_all(*request.reply);
+    request.reply->shrink(DatagramRequest::kKeptBytes);
+  }
   returned_.push(request);
   finished_.fetch_add(1, std::memory_order_release);
   return nullptr;
 }
 
-// Returns the bytes of all its datagrams. All but the last are copied, and so is that one if the
-// reply has outgrown the frame.
+// Returns the bytes of all its datagrams. Of several, the last leaves in the frame.
 size_t DatagramQueue::send_reply(DatagramRequest& request) {
   const DatagramRules& rules = shared_.rules;
   const Datagram& datagram = request.datagram;
   const size_t header = rules.header_bytes();
+  if (header == 0) {
+    const size_t size = request.reply->size();
+    shared_.wire->reply(datagram, size);
+    return size;
+  }
   const std::span<char> room = datagram.room;
   const size_t part = room.size() - header;
   std::string_view left = request.reply->unsent();
   const auto count = static_cast<uint32_t>((left.size() + part - 1) / part);
-  size_t sent = left.size() + count * header;
+  const size_t sent = left.size() + count * header;
   for (uint32_t number = 0; number < count; ++number) {
     const std::string_view bytes = left.substr(0, part);
     left.remove_prefix(bytes.size());
-    if (header > 0) rules.put_header(request.payload, number, count, room.data());
-    if (bytes.data() != room.data() + header) {
-      std::memcpy(room.data() + header, bytes.data(), bytes.size());
-    }
+    rules.put_header(request.payload, number, count, room.data());
+    std::memcpy(room.data() + header, bytes.data(), bytes.size());
     const size_t size = header + bytes.size();
     if (left.empty()) {
       shared_.wire->reply(datagram, size);

@@ -21,8 +21,11 @@ namespace rubato {
 // A request in the frame that its datagram came in. Its owner is the worker that runs it, and the
 // queue otherwise.
 struct DatagramRequest : Request {
+  static constexpr size_t kKeptBytes = ReplyBuffer::kFirstCapacity;
+
   Datagram datagram;
   ReplyBuffer reply_in_frame{std::span<char>()};
+  ReplyBuffer reply_of_parts;  // in its place, where a reply may have several datagrams
   std::unique_ptr<RequestData> own_data;
   DatagramRequest* next_in_list = nullptr;
 };

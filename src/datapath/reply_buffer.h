@@ -28,10 +28,8 @@ class ReplyBuffer {
   explicit ReplyBuffer(size_t limit_bytes = kNoLimit, MemoryAccount* account = nullptr)
       : share_(account), limit_(limit_bytes) {}
   // In memory of somebody else, for as long as that is lent: it holds no more than that.
-  explicit ReplyBuffer(std::span<char> lent) : ReplyBuffer(lent, lent.size(), nullptr) {}
-  // It begins there, and moves to memory of its own where that is too small.
-  ReplyBuffer(std::span<char> lent, size_t limit_bytes, MemoryAccount* account)
-      : data_(lent.data()), share_(account), capacity_(lent.size()), limit_(limit_bytes) {}
+  explicit ReplyBuffer(std::span<char> lent)
+      : data_(lent.data()), share_(nullptr), capacity_(lent.size()), limit_(lent.size()) {}
   ReplyBuffer(ReplyBuffer&&) = default;
   ReplyBuffer& operator=(ReplyBuffer&&) = default;
 

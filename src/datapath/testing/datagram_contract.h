@@ -142,6 +142,7 @@ class DatagramContract : public ::testing::TestWithParam<NamedBed> {
 
   std::unique_ptr<DatagramBed> bed_;
   EchoDatagrams protocol_;
+  NumberedReplies numbered_;
   std::unique_ptr<DatagramDatapath> datapath_;
   std::string reason_;
 };
@@ -231,7 +232,7 @@ TEST_P(DatagramContract, a_reply_that_does_not_fit_nor_its_refusal_is_counted) {
 }
 
 TEST_P(DatagramContract, a_long_reply_leaves_in_datagrams_with_numbers) {
-  NumberedReplies rules;
+  NumberedReplies& rules = numbered_;
   if (!open(1, rules)) GTEST_SKIP() << reason_;
   auto client = bed_->connect();
   const size_t part = bed_->longest() - rules.header_bytes();
@@ -257,11 +258,11 @@ TEST_P(DatagramContract, a_long_reply_leaves_in_datagrams_with_numbers) {
   client->send("question");
   finish(take(1)[0], std::string(NumberedReplies::kMost + 1, 'x'));
   EXPECT_EQ(hear(*client).substr(rules.header_bytes()), "refused");
-  EXPECT_EQ(rules.account_.used(), 0u);
+  EXPECT_LE(rules.account_.used(), ReplyBuffer::kFirstCapacity);  // one request keeps as much
 }
 
 TEST_P(DatagramContract, whom_the_rules_do_not_serve_gets_no_answer) {
-  NumberedReplies rules;
+  NumberedReplies& rules = numbered_;
   if (!open(1, rules)) GTEST_SKIP() << reason_;
   auto client = bed_->connect();
   rules.serves_ = false;
