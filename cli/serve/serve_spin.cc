@@ -112,7 +112,7 @@ int SpinCommand::serve_rpc(Reloader& reloader) {
 
 int SpinCommand::serve_datagrams(Reloader& reloader) {
   spin::DatagramSpin application(spin());
-  auto wire = open_wire(wire_, options());
+  auto wire = open_wire(wire_, options(), options().tcp.port);
   if (!wire.ok()) return refuse(*this, kFailed, wire.error());
   auto datapath = DatagramDatapath::open(std::move(*wire), application);
   if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
@@ -134,7 +134,8 @@ Status SpinCommand::check() {
     return Error{"--handover: is for TCP, not for --udp or --rpc udp"};
   }
   if (udp_ && rpc_.spoken()) return Error{"--udp: does not go with --rpc"};
-  if (Status good = check_wire_options(receives_datagrams(), wire_); !good) return good;
+  const Status good = check_wire_options(receives_datagrams(), wire_, "--udp or --rpc udp");
+  if (!good) return good;
   if (rpc_.spoken()) runtime.overload = Overload::kCredits;
   return check_rpc_options(rpc_.spoken(), "--rpc tcp or udp", options());
 }
