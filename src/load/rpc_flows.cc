@@ -35,8 +35,8 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
     client_.queue = options.rpc_queue;
     client_.expire = options.rpc_expire;
     client_.answer_within = options.reply_timeout;
-    client_.datagrams = options.target.protocol == Protocol::kRpcUdp;
-    resp_ = options.target.protocol == Protocol::kRpcKv;
+    client_.datagrams = over_udp(options.target.protocol);
+    resp_ = !spins(options.target);
     closed_loop_ = options.closed_clients > 0;
   }
 
