@@ -20,9 +20,11 @@
 
 namespace rubato::rpc {
 
-// The identity of a session.
+// The identity of a session. The same address may belong to two hosts on two networks.
 struct SessionKey {
   std::array<uint8_t, 16> address{};
+  uint32_t scope = 0;
+  uint16_t vlan = 0;
   uint16_t port = 0;
   uint32_t session = 0;
 
@@ -42,8 +44,9 @@ class UdpFlow final : public StreamFlow {
           const SessionKey& key, Instant opened);
   ~UdpFlow() override;
 
-  // Called by the queue's poller, before on_event. False: the inbox is full.
-  bool put(std::string_view datagram, Instant when);
+  // Called by the queue's poller, before on_event. The session's answers go to `from` from now on,
+  // whose Ethernet address may be another one. False: the inbox is full.
+  bool put(std::string_view datagram, const DatagramPeer& from, Instant when);
 
   void abort() override { request_push(); }
 
@@ -56,9 +59,9 @@ class UdpFlow final : public StreamFlow {
 
  private:
   UdpQueue& queue_;
-  const DatagramPeer address_;
   const SessionKey key_;
   std::mutex mutex_;  // guards the fields below: the owner reads them, perhaps on another worker
+  DatagramPeer address_;
   std::string inbox_;
   size_t taken_ = 0;  // of inbox_
   Instant came_;      // arrival of its last datagram
