@@ -56,43 +56,47 @@ Status check_kv_datagrams(const KvDatagramOptions& options, const ServeOptions& 
 }
 
 Result<std::unique_ptr<KvDatagrams>> KvDatagrams::open(const KvDatagramOptions& options,
-                                                       const ServeOptions& serve,
-                                                       kv::Server& server,
-                                                       rpc::AdmissionController* admission) {
+                                                       const ServeOptions& serve) {
   std::unique_ptr<KvDatagrams> opened(new KvDatagrams());
-  if (options.memcached_port >= 0) {
-    const Status status = opened->open_memcached(options, serve, server);
-    if (!status.ok()) return Error{status.error()};
-  }
-  if (options.rpc_port >= 0) {
-    const Status status = opened->open_rpc(options, serve, server, *admission);
-    if (!status.ok()) return Error{status.error()};
-  }
+  const auto open_port = [&](int port, std::unique_ptr<DatagramWire>& to) -> Status {
+    if (port < 0) return Done{};
+    auto wire = open_wire(options.wire, serve, static_cast<uint16_t>(port));
+    if (!wire.ok()) return Error{wire.error()};
+    to = std::move(*wire);
+    return Done{};
+  };
+  Status status = open_port(options.memcached_port, opened->memcached_wire_);
+  if (status.ok()) status = open_port(options.rpc_port, opened->rpc_wire_);
+  if (!status.ok()) return Error{status.error()};
   return opened;
 }
 
-Status KvDatagrams::open_memcached(const KvDatagramOptions& options, const ServeOptions& serve,
-                                   kv::Server& server) {
-  auto wire = open_wire(options.wire, serve, static_cast<uint16_t>(options.memcached_port));
-  if (!wire.ok()) return Error{wire.error()};
+Status KvDatagrams::attach(const ServeOptions& serve, kv::Server& server,
+                           rpc::AdmissionController* admission) {
+  Status status = Done{};
+  if (memcached_wire_ != nullptr) status = attach_memcached(server);
+  if (status.ok() && rpc_wire_ != nullptr) status = attach_rpc(serve, server, *admission);
+  return status;
+}
+
+Status KvDatagrams::attach_memcached(kv::Server& server) {
   memcached_port_ = std::make_unique<kv::MemcachedDatagramPort>(server);
-  auto datapath = DatagramDatapath::open(std::move(*wire), *memcached_port_, *memcached_port_);
+  auto datapath =
+      DatagramDatapath::open(std::move(memcached_wire_), *memcached_port_, *memcached_port_);
   if (!datapath.ok()) return Error{datapath.error()};
   memcached_ = std::move(*datapath);
   return Done{};
 }
 
-Status KvDatagrams::open_rpc(const KvDatagramOptions& options, const ServeOptions& serve,
-                             kv::Server& server, rpc::AdmissionController& admission) {
-  auto wire = open_wire(options.wire, serve, static_cast<uint16_t>(options.rpc_port));
-  if (!wire.ok()) return Error{wire.error()};
+Status KvDatagrams::attach_rpc(const ServeOptions& serve, kv::Server& server,
+                               rpc::AdmissionController& admission) {
   rpc::UdpOptions udp;
   udp.max_flows = serve.tcp.max_flows;
   if (serve.tcp.idle_timeout > Nanos()) udp.idle_timeout = serve.tcp.idle_timeout;
   udp.first_flow = kFirstUdpFlow;
   udp.limits = serve.tcp.limits;
   rpc_port_ = std::make_unique<kv::RpcDatagramPort>(server, admission);
-  auto datapath = rpc::UdpDatapath::open(std::move(*wire), udp, *rpc_port_);
+  auto datapath = rpc::UdpDatapath::open(std::move(rpc_wire_), udp, *rpc_port_);
   if (!datapath.ok()) return Error{datapath.error()};
   rpc_ = std::move(*datapath);
   return Done{};

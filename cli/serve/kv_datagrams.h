@@ -32,14 +32,17 @@ void add_kv_datagram_options(CommandLine& command, KvDatagramOptions& options);
 // Fails with one line where options do not go together.
 Status check_kv_datagrams(const KvDatagramOptions& options, const ServeOptions& serve);
 
-// The datapaths of the ports that the options name. Borrows the server and the admission
-// controller, which is not null if there is a port for RPC.
+// The datapaths of the ports that the options name.
 class KvDatagrams {
  public:
-  // Fails with one line for what the system does not allow.
+  // Opens the wires, for which a process may need capabilities. Fails with one line for what the
+  // system does not allow.
   static Result<std::unique_ptr<KvDatagrams>> open(const KvDatagramOptions& options,
-                                                   const ServeOptions& serve, kv::Server& server,
-                                                   rpc::AdmissionController* admission);
+                                                   const ServeOptions& serve);
+  // Once, before what is below. Borrows the server and the admission controller, which is not null
+  // if there is a port for RPC. Fails as open does.
+  Status attach(const ServeOptions& serve, kv::Server& server,
+                rpc::AdmissionController* admission);
 
   std::vector<Datapath*> datapaths() const;
   // Appends the families of all ports. Any thread.
@@ -49,11 +52,12 @@ class KvDatagrams {
 
  private:
   KvDatagrams() = default;
-  Status open_memcached(const KvDatagramOptions& options, const ServeOptions& serve,
-                        kv::Server& server);
-  Status open_rpc(const KvDatagramOptions& options, const ServeOptions& serve, kv::Server& server,
-                  rpc::AdmissionController& admission);
+  Status attach_memcached(kv::Server& server);
+  Status attach_rpc(const ServeOptions& serve, kv::Server& server,
+                    rpc::AdmissionController& admission);
 
+  std::unique_ptr<DatagramWire> memcached_wire_;  // these two until attach
+  std::unique_ptr<DatagramWire> rpc_wire_;
   std::unique_ptr<kv::MemcachedDatagramPort> memcached_port_;
   std::unique_ptr<DatagramDatapath> memcached_;
   std::unique_ptr<kv::RpcDatagramPort> rpc_port_;

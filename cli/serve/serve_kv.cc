@@ -26,6 +26,7 @@
 #include "kv_server/server/memory_rules.h"
 #include "kv_server/server/protected_mode.h"
 #include "kv_server/text/number.h"
+#include "process/capabilities.h"
 #include "process/kv_services.h"
 #include "process/serving.h"
 #include "runtime/runtime.h"
@@ -341,19 +342,30 @@ int KvCommand::serve(Reloader& reloader) {
   if (!opened.ok()) return refuse(*this, kBadArguments, option_error(opened.error()).message);
   rpc::AdmissionController* const admission = opened.value().get();
   share_options(command);
+  // Before the engine, which has threads.
+  auto wires = KvDatagrams::open(datagrams, options());
+  if (!wires.ok()) return refuse(*this, kFailed, wires.error());
+  if (datagrams.any()) {
+    if (Status given = give_up_datapath_capabilities(); !given.ok()) {
+      return refuse(*this, kFailed, given.error());
+    }
+  }
   auto engine = open_engine(command);
   if (!engine.ok()) return refuse(*this, kFailed, engine.error());
   kv::KvApplication application(**engine, kv, admission);
   auto datapath = TcpDatapath::open(options().tcp, application);
   if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
-  auto udp = KvDatagrams::open(datagrams, options(), application.server(), admission);
-  if (!udp.ok()) return refuse(*this, kFailed, udp.error());
-  auto joint = JointDatapath::open(**datapath, (*udp)->datapaths());
+  const std::unique_ptr<KvDatagrams> udp = std::move(*wires);
+  if (Status attached = udp->attach(options(), application.server(), admission);
+      !attached.ok()) {
+    return refuse(*this, kFailed, attached.error());
+  }
+  auto joint = JointDatapath::open(**datapath, udp->datapaths());
   if (!joint.ok()) return refuse(*this, kFailed, joint.error());
   // Alone, TCP has a proxy poller for parked cores.
   Datapath& all = datagrams.any() ? static_cast<Datapath&>(**joint) : **datapath;
   const AdmissionInService in_service(admission, all, options());
-  if (datagrams.any()) expose_datagrams(options().serving, **udp);
+  if (datagrams.any()) expose_datagrams(options().serving, *udp);
   auto runtime = Runtime::create(options().runtime, all, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
   const auto recorder = start_recorder(options(), **runtime, reloader);
@@ -364,7 +376,7 @@ int KvCommand::serve(Reloader& reloader) {
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);
   if (tls_server != nullptr) serve_tls(command, reloader);
-  options().serving.announcement = announcement(command, **datapath, **udp);
+  options().serving.announcement = announcement(command, **datapath, *udp);
   options().serving.trouble = [&store = **engine] {
     const std::string why = store.refusing();
     return why.empty() ? why : "writes fail: " + why;

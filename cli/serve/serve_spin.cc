@@ -13,6 +13,7 @@
 #include "cli/serve/serve_program.h"
 #include "datapath/datagram_datapath.h"
 #include "datapath/datagram_exposition.h"
+#include "process/capabilities.h"
 #include "runtime/runtime.h"
 #include "spin_server/datagram_spin.h"
 #include "spin_server/rpc_spin.h"
@@ -74,6 +75,11 @@ void apply_live(Reloader& reloader, Runtime& runtime, TcpDatapath* tcp) {
 int SpinCommand::serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp,
                        Application& application, const std::string& where) {
   ServeOptions& options = this->options();
+  if (receives_datagrams()) {
+    if (Status given = give_up_datapath_capabilities(); !given.ok()) {
+      return refuse(*this, kFailed, given.error());
+    }
+  }
   options.runtime.slow_threshold = options.log.slow_threshold();
   auto runtime = Runtime::create(options.runtime, datapath, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);

@@ -3,7 +3,11 @@
 kernel sockets and over AF_XDP between two network namespaces."""
 
 import json
+import os
+import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 import memcached_udp
@@ -198,6 +202,64 @@ class Xdp(VirtualLink, Case):
                           "--warmup", "0", wrapper=self.in_client)
         self.assertEqual((report["lost"], report["errors"]), (0, 0), report)
         self.assertGreater(report["requests"], 500)
+
+
+# Their numbers, of capability.h.
+CAPABILITIES = {"net_admin": 12, "net_raw": 13, "ipc_lock": 14, "bpf": 39}
+
+
+def kept_by(server, sets):
+    """The capabilities above that a thread of the server has in one of the sets."""
+    kept = set()
+    tasks = f"/proc/{server.process.pid}/task"
+    for task in os.listdir(tasks):
+        with open(f"{tasks}/{task}/status", encoding="ascii") as status:
+            masks = re.findall(rf"^Cap(?:{'|'.join(sets)}):\s+(\S+)$", status.read(), re.M)
+        for mask in masks:
+            kept |= {name for name, bit in CAPABILITIES.items() if int(mask, 16) >> bit & 1}
+    return kept
+
+
+class Capabilities(Case):
+    def test_no_thread_keeps_what_the_start_took(self):
+        sets = ("Eff", "Prm", "Inh", "Bnd") if os.geteuid() == 0 else ("Eff", "Prm", "Inh")
+        with tempfile.TemporaryDirectory() as folder:
+            for more in ((), ("--engine", "rocksdb", "--dir", folder)):
+                server = self.serve("--memcached-udp-port", "0", "--workers", "2", *more)
+                self.assertEqual(kept_by(server, sets), set())
+                server.call("SET", "k", "v")
+                server.__exit__()
+
+
+class SmallestSet(VirtualLink, Case):
+    """Of another user, with few capabilities and little memory that it may lock."""
+
+    ARGS = ("--memcached-udp-port", "7391", "--datapath", "af_xdp:vs", "--bind",
+            VirtualLink.ADDRESS, "--protected-mode", "no")
+
+    def with_only(self, held):
+        caps = ",".join(["-all", *(f"+{capability}" for capability in held)])
+        return (*self.in_server, "prlimit", "--memlock=65536:65536", "setpriv", "--reuid=65534",
+                "--regid=65534", "--clear-groups", f"--inh-caps={caps}", f"--ambient-caps={caps}")
+
+    def test_af_xdp_takes_four_capabilities_and_says_which_it_lacks(self):
+        if os.geteuid() != 0 or shutil.which("setpriv") is None:
+            self.skipTest("takes root and setpriv")
+        for lacking in CAPABILITIES:
+            done = subprocess.run(
+                [*self.with_only(set(CAPABILITIES) - {lacking}), BINARY, "serve", "kv", "--engine",
+                 "memory", "--port", "0", *self.ARGS], capture_output=True, text=True,
+                timeout=PATIENCE_S, check=False)
+            if "this build has none" in done.stderr:
+                self.skipTest("no AF_XDP")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"CAP_{lacking.upper()}", done.stderr)
+        server = self.serve(*self.ARGS, wrapper=self.with_only(CAPABILITIES))
+        self.assertEqual(kept_by(server, ("Eff", "Prm", "Inh", "Amb")), set())
+        client = subprocess.run([*self.in_client, "python3", memcached_udp.__file__, self.ADDRESS,
+                                 "7391", str(PATIENCE_S)], capture_output=True, text=True,
+                                timeout=60, check=False)
+        self.assertEqual(client.returncode, 0, client.stderr)
 
 
 class ProtectedMode(VirtualLink, Case):
