@@ -157,11 +157,14 @@ class DatagramFlows final : public Flows {
       : endpoint_(std::move(endpoint)),
         events_(events),
         timeout_(options.reply_timeout),
+        closed_loop_(options.closed_clients > 0),
         dialogue_(make_dialogue(options.target.protocol)),
         epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
   Status open_all(uint32_t count) override;
+  // In an open loop any will do: no datagram waits for the one before it.
   uint32_t pick_idle(Prng& prng) const override {
+    if (!closed_loop_) return pick_any(prng);
     return idle_.empty() ? kNoFlow : idle_[prng.below(static_cast<uint32_t>(idle_.size()))];
   }
   uint32_t pick_any(Prng& prng) const override {
@@ -205,6 +208,7 @@ class DatagramFlows final : public Flows {
   Endpoint endpoint_;
   FlowEvents& events_;
   const Nanos timeout_;
+  const bool closed_loop_;
   const std::unique_ptr<Dialogue> dialogue_;
   Fd epoll_;
   std::vector<Flow> flows_;
@@ -259,10 +263,11 @@ void DatagramFlows::set_idle(uint32_t index) {
 }
 
 void DatagramFlows::unset_idle(uint32_t index) {
-  const uint32_t slot = std::exchange(flows_[index].idle_slot, kNoFlow);
+  const uint32_t slot = flows_[index].idle_slot;
   if (slot == kNoFlow) return;
   idle_[slot] = idle_.back();
   flows_[idle_[slot]].idle_slot = slot;
+  flows_[index].idle_slot = kNoFlow;  // at the end: it may be the last one
   idle_.pop_back();
 }
 

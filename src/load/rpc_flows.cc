@@ -169,10 +169,11 @@ void RpcFlows::set_idle(uint32_t index) {
 }
 
 void RpcFlows::unset_idle(uint32_t index) {
-  const uint32_t slot = std::exchange(flows_[index].idle_slot, kNoFlow);
+  const uint32_t slot = flows_[index].idle_slot;
   if (slot == kNoFlow) return;
   idle_[slot] = idle_.back();
   flows_[idle_[slot]].idle_slot = slot;
+  flows_[index].idle_slot = kNoFlow;  // at the end: it may be the last one
   idle_.pop_back();
 }
 

@@ -150,6 +150,7 @@ class Plain(unittest.TestCase):
     def test_a_reply_is_no_request(self):
         server = self.serve()
         connection = connected("127.0.0.1", server.port)
+        self.addCleanup(connection.close)
         for text in (b"OK", b"ERR", b"BUSY"):
             connection.send(ID + text)
         self.assertEqual(server.ask(connection, b"0", b"a request"[:8]), b"a requesOK")

@@ -105,6 +105,14 @@ class Memcached(Case):
         self.assertEqual(report["errors"], 0, report)
         self.assertGreater(report["requests"], 2 * report["lost"])
 
+    def test_load_has_any_number_of_requests_underway_on_a_socket(self):
+        server = self.serve("--memcached-udp-port", "0")
+        report = run_load(f"memcached+udp://127.0.0.1:{server.udp_port}", "--mix", "get:1",
+                          "--rate", "3000", "--flows", "2", "--duration", "1", "--warmup", "0",
+                          "--pick", "random")
+        self.assertEqual((report["lost"], report["errors"]), (0, 0), report)
+        self.assertGreater(report["requests"], 1500)
+
     def test_requests_that_do_not_fit_are_errors_of_load(self):
         server = self.serve("--memcached-udp-port", "0")
         report = run_load(f"memcached+udp://127.0.0.1:{server.udp_port}", "--mix", "set:1",
