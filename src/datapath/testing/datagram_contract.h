@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -274,6 +275,62 @@ TEST_P(DatagramContract, whom_the_rules_do_not_serve_gets_no_answer) {
   }
   EXPECT_EQ(datapath_->drops().not_served, 1u);
   EXPECT_EQ(client->receive(), "");
+}
+
+// A network that loses, doubles and reorders what the clients send. RUBATO_DATAGRAMS is how many.
+TEST_P(DatagramContract, every_datagram_of_a_bad_network_is_accounted_for) {
+  constexpr uint32_t kUnderway = 16;  // no more at once, so that no buffer is ever full
+  if (!open(2)) GTEST_SKIP() << reason_;
+  const char* const wanted = std::getenv("RUBATO_DATAGRAMS");
+  const auto count = static_cast<uint32_t>(wanted != nullptr ? std::atoi(wanted) : 2000);
+  std::vector<std::unique_ptr<DatagramClient>> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(bed_->connect());
+  std::vector<uint8_t> due(count);
+  std::vector<uint8_t> heard(count);
+  std::vector<uint32_t> underway;
+  std::vector<uint32_t> held;
+  uint64_t sent = 0;
+  Prng dice(7);
+  const auto pass_on = [&](uint32_t number) {
+    clients[number % clients.size()]->send(std::to_string(number));
+    underway.push_back(number);
+    ++due[number];
+    ++sent;
+  };
+  const auto serve = [&] {
+    for (Request* request : take(underway.size())) {
+      set_this_worker(dice.below(2));
+      if (dice.below(64) == 0) datapath_->steer(request->flow, WorkerId{dice.below(2)});
+      finish(request, request->payload);
+    }
+    for (uint32_t i : {0u, 1u}) queue(i).push();
+    set_no_worker();
+    for (const uint32_t number : underway) {
+      ++heard[static_cast<size_t>(std::stoul(hear(*clients[number % clients.size()])))];
+    }
+    underway.clear();
+  };
+  for (uint32_t number = 0; number < count; ++number) {
+    const double fate = dice.uniform();
+    if (fate < 0.1) continue;
+    fate < 0.3 ? held.push_back(number) : pass_on(number);
+    if (fate > 0.95) pass_on(number);
+    if (!held.empty() && dice.below(4) == 0) {
+      pass_on(held.back());
+      held.pop_back();
+    }
+    if (underway.size() >= kUnderway) serve();
+  }
+  for (const uint32_t number : held) {
+    pass_on(number);
+    if (underway.size() >= kUnderway) serve();
+  }
+  serve();
+  EXPECT_EQ(heard, due);
+  EXPECT_EQ(datapath_->stats().requests, sent);
+  const DatagramDrops drops = datapath_->wire().drops();
+  EXPECT_EQ(drops.ring_full + drops.no_frame + drops.malformed + drops.unsent, 0u);
+  EXPECT_EQ(datapath_->drops().no_request, 0u);
 }
 
 TEST_P(DatagramContract, frames_do_not_leak) {
