@@ -63,6 +63,17 @@ class Memcached(Case):
             self.assertEqual(server.dropped("no_request"), 6)
             self.assertEqual(server.dropped("not_served"), 0)
 
+    @unittest.skipUnless(shutil.which("memccp"), "libmemcached's tools are not here")
+    def test_the_tools_of_libmemcached_store_over_udp(self):
+        server = self.serve("--memcached-udp-port", "0")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "greeting")
+            with open(path, "w", encoding="ascii") as file:
+                file.write("hello")
+            subprocess.run(["memccp", "--udp", f"--servers=127.0.0.1:{server.udp_port}", path],
+                           check=True, timeout=60)
+        eventually(lambda: server.call("GET", "greeting"), lambda value: value == b"hello")
+
     def test_a_reply_that_is_too_long_is_an_error(self):
         server = self.serve("--memcached-udp-port", "0")
         server.call("SET", "k", "x" * 65536)
