@@ -46,20 +46,21 @@ Status read(std::string_view name, std::string_view value, SchedulerOptions& opt
 
 }  // namespace
 
-KvServices::KvServices(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
+KvServices::KvServices(Runtime& runtime, TcpDatapath& tcp, Datapath& all,
+                       KvApplication& application,
                const BestEffort* best_effort, const rpc::AdmissionController* admission,
                RequestRecorder* recorder)
     : runtime_(runtime),
-      datapath_(datapath),
+      tcp_(tcp),
       application_(application),
       best_effort_(best_effort),
       admission_(admission),
       recorder_(recorder),
       marks_(KvApplication::request_types()) {
-  application_.connect({.datapath = &datapath_,
+  application_.connect({.datapath = &all,
                         .latency = this,
                         .control = this,
-                        .port = datapath_.port(),
+                        .port = tcp_.port(),
                         .clock = nullptr});
   expiry_ = std::thread([this] { expire_keys(); });
 }

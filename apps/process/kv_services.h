@@ -31,7 +31,8 @@ class KvServices final : public LatencySource, public ServerControl {
  public:
   // `best_effort` is shown in INFO scheduler, `admission` in INFO overload; CONFIG SET recording
   // goes to `recorder`. All may be null.
-  KvServices(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
+  // `all` is the datapath of every client, `tcp` that of connections.
+  KvServices(Runtime& runtime, TcpDatapath& tcp, Datapath& all, KvApplication& application,
          const BestEffort* best_effort = nullptr,
          const rpc::AdmissionController* admission = nullptr,
          RequestRecorder* recorder = nullptr);
@@ -48,8 +49,8 @@ class KvServices final : public LatencySource, public ServerControl {
   void set_slow_threshold(Nanos threshold) override {
     runtime_.settings().set_slow_threshold(threshold);
   }
-  void set_max_flows(uint32_t flows) override { datapath_.set_max_flows(flows); }
-  void set_idle_timeout(Nanos limit) override { datapath_.set_idle_timeout(limit); }
+  void set_max_flows(uint32_t flows) override { tcp_.set_max_flows(flows); }
+  void set_idle_timeout(Nanos limit) override { tcp_.set_idle_timeout(limit); }
   bool run_aside(std::function<void()> work) override { return aside_.run(std::move(work)); }
   void shut_down() override { runtime_.stop(); }
 
@@ -63,7 +64,7 @@ class KvServices final : public LatencySource, public ServerControl {
   void expire_keys();
 
   Runtime& runtime_;
-  TcpDatapath& datapath_;
+  TcpDatapath& tcp_;
   KvApplication& application_;
   const BestEffort* const best_effort_;
   const rpc::AdmissionController* const admission_;

@@ -120,9 +120,11 @@ void add_target_options(CommandLine& command, Settings& s) {
         return Done{};
       },
       "Server: resp://HOST:PORT, memcached://HOST[:PORT] (its text protocol; 11211 by default), "
+       "memcached+udp://HOST[:PORT] (the same over UDP), "
        "http://HOST[:PORT] (HTTP/1.1; 80 by default; --tls for HTTPS, then 443), "
        "spin:// (the synthetic one), spin+udp:// (the same over datagrams), rpc:// or rpc+udp:// "
-       "(the same over Rubato RPC), rpc+kv:// (serve kv over Rubato RPC)");
+       "(the same over Rubato RPC), rpc+kv:// or rpc+kv+udp:// (serve kv over "
+       "Rubato RPC)");
   command.add_text("--password", s.options.password, "AUTH password").placeholder("TEXT");
   add_count(command, "--flows", s.options.flows, 1, kMaxFlows, "a number of connections",
             "Connections of an open loop");
@@ -307,10 +309,7 @@ bool is_memcached(const Settings& s) {
   return s.options.target.protocol == load::Protocol::kMemcached;
 }
 
-bool over_udp(const Settings& s) {
-  return s.options.target.protocol == load::Protocol::kRpcUdp ||
-         s.options.target.protocol == load::Protocol::kSpinUdp;
-}
+bool over_udp(const Settings& s) { return load::over_udp(s.options.target.protocol); }
 
 void check_protocol(const Settings& s) {
   const bool rpc = speaks_rpc(s.options.target);
@@ -409,7 +408,8 @@ void check(Settings& s) {
   const bool spin = spins(s.options.target);
   if (spin && !s.mix.empty()) {
     bad_value("--mix",
-              "is for resp://, memcached://, http:// and rpc+kv:// targets; use --workload");
+              "is for resp://, memcached://, memcached+udp://, http:// and rpc+kv:// targets; use "
+              "--workload");
   }
   if (!spin && !s.workload.empty() && s.replay_file.empty()) {
     bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");

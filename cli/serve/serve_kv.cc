@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `rubato serve kv`: the key-value server on TCP, speaking RESP, and on ports of their own
-// memcached's text protocol and Rubato RPC.
+// memcached's text protocol and Rubato RPC, over TCP and over datagrams.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,15 +15,18 @@
 #include "base/log.h"
 #include "cli/common/command_registry.h"
 #include "cli/common/value_flags.h"
+#include "cli/serve/kv_datagrams.h"
 #include "cli/serve/rpc_service.h"
 #include "cli/serve/serve_program.h"
 #include "cli/serve/tls_flags.h"
+#include "datapath/joint.h"
 #include "datapath/tcp.h"
 #include "datapath/tcp_socket.h"
 #include "kv_server/server/application.h"
 #include "kv_server/server/memory_rules.h"
 #include "kv_server/server/protected_mode.h"
 #include "kv_server/text/number.h"
+#include "process/capabilities.h"
 #include "process/kv_services.h"
 #include "process/serving.h"
 #include "runtime/runtime.h"
@@ -43,6 +46,7 @@ struct KvCommand final : ServeProgram {
   Ports ports() const override;
   std::unique_ptr<ServeProgram> another() const override { return std::make_unique<KvCommand>(); }
   int serve(Reloader& reloader) override;
+  bool speaks_rpc() const { return rpc_port >= 0 || datagrams.rpc_port >= 0; }
 
   kv::KvOptions kv;
   MemoryAccount memory;  // of the engine and the connections
@@ -52,6 +56,7 @@ struct KvCommand final : ServeProgram {
   std::string debug_command = "local";
   int memcached_port = -1;  // none
   int rpc_port = -1;        // none
+  KvDatagramOptions datagrams;
   TlsOptions tls;
   std::unique_ptr<TlsServer> tls_server;  // null = no port has TLS
 };
@@ -108,6 +113,7 @@ void share_options(KvCommand& command) {
   add_tls_port(command);
   add_port(command, command.memcached_port, kv::Speaks::kMemcached,
            "SERVER_ERROR max number of clients reached\r\n");
+  kv.memcached_udp = command.datagrams.memcached_port >= 0;
   options.tcp.limits.output_bytes = kv.max_reply_bytes;
   options.tcp.limits.memory = kv.memory = options.serving.memory = &command.memory;
   options.runtime.slow_threshold = kv.slowlog_log_slower_than_us < 0
@@ -144,7 +150,8 @@ void tell_what_is_kept(KvCommand& command) {
   serving.stop_note = "the memory engine kept nothing, its data is gone";
 }
 
-std::string announcement(const KvCommand& command, const TcpDatapath& datapath) {
+std::string announcement(const KvCommand& command, const TcpDatapath& datapath,
+                         const KvDatagrams& datagrams) {
   const char* durability = command.kv.engine == "memory"  ? "none: data is in memory only"
                            : command.durability == "sync" ? "sync: no acknowledged write is lost"
                                                           : "async: a power cut can lose writes";
@@ -159,7 +166,7 @@ std::string announcement(const KvCommand& command, const TcpDatapath& datapath) 
                         options.tcp.more_ports[i - 1].tls ? " with TLS" : "", options.server.bind,
                         datapath.ports()[i]);
   }
-  return text;
+  return text + datagrams.announcement(options.server.bind);
 }
 
 ServeProgram::Ports KvCommand::ports() const {
@@ -205,21 +212,25 @@ Status KvCommand::check() {
   if (command.kv.recover && command.kv.engine != "rocksdb") {
     return Error{"--recover: is for --engine rocksdb, as nothing else is kept on disk"};
   }
-  if (command.memcached_port >= 0 && !command.kv.requirepass.empty()) {
-    return Error{"--memcached-port: cannot be had with --requirepass, as memcached's text protocol "
-                 "has no passwords"};
+  const bool memcached = command.memcached_port >= 0 || datagrams.memcached_port >= 0;
+  if (memcached && !command.kv.requirepass.empty()) {
+    return Error{fmt::format("{}: cannot be had with --requirepass, as memcached's text protocol "
+                             "has no passwords",
+                             command.memcached_port >= 0 ? "--memcached-port"
+                                                         : "--memcached-udp-port")};
   }
   if (Status apart = check_ports(command); !apart.ok()) return apart;
   if (Status safe = check_tls(command); !safe.ok()) return safe;
   auto opened = open_tls(tls);
   if (!opened.ok()) return Error{opened.error()};
   tls_server = std::move(*opened);
-  return check_rpc_options(command.rpc_port >= 0, "--rpc-port", command.options());
+  if (Status good = check_kv_datagrams(datagrams, options()); !good.ok()) return good;
+  return check_rpc_options(command.speaks_rpc(), "--rpc-port or --rpc-udp-port", options());
 }
 
 // The admission of a server that also speaks RPC. Its connections count towards the common limit.
 Result<std::unique_ptr<rpc::AdmissionController>> open_admission(KvCommand& command) {
-  if (command.rpc_port < 0) return std::unique_ptr<rpc::AdmissionController>();
+  if (!command.speaks_rpc()) return std::unique_ptr<rpc::AdmissionController>();
   auto options = admission_options(command.options());
   if (!options.ok()) return Error{options.error()};
   options->max_sessions = std::numeric_limits<uint32_t>::max();
@@ -313,6 +324,13 @@ void serve_tls(KvCommand& command, Reloader& reloader) {
   };
 }
 
+void expose_datagrams(ServingOptions& serving, const KvDatagrams& datagrams) {
+  serving.more_metrics = [&datagrams, others = serving.more_metrics](OpenMetrics& out) {
+    if (others) others(out);
+    datagrams.expose(out);
+  };
+}
+
 int KvCommand::serve(Reloader& reloader) {
   KvCommand& command = *this;
   auto best_effort = prepare_best_effort(options().cores);
@@ -324,23 +342,41 @@ int KvCommand::serve(Reloader& reloader) {
   if (!opened.ok()) return refuse(*this, kBadArguments, option_error(opened.error()).message);
   rpc::AdmissionController* const admission = opened.value().get();
   share_options(command);
+  // Before the engine, which has threads.
+  auto wires = KvDatagrams::open(datagrams, options());
+  if (!wires.ok()) return refuse(*this, kFailed, wires.error());
+  if (datagrams.any()) {
+    if (Status given = give_up_datapath_capabilities(); !given.ok()) {
+      return refuse(*this, kFailed, given.error());
+    }
+  }
   auto engine = open_engine(command);
   if (!engine.ok()) return refuse(*this, kFailed, engine.error());
   kv::KvApplication application(**engine, kv, admission);
   auto datapath = TcpDatapath::open(options().tcp, application);
   if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
-  const AdmissionInService in_service(admission, **datapath, options());
-  auto runtime = Runtime::create(options().runtime, **datapath, application);
+  const std::unique_ptr<KvDatagrams> udp = std::move(*wires);
+  if (Status attached = udp->attach(options(), application.server(), admission);
+      !attached.ok()) {
+    return refuse(*this, kFailed, attached.error());
+  }
+  auto joint = JointDatapath::open(**datapath, udp->datapaths());
+  if (!joint.ok()) return refuse(*this, kFailed, joint.error());
+  // Alone, TCP has a proxy poller for parked cores.
+  Datapath& all = datagrams.any() ? static_cast<Datapath&>(**joint) : **datapath;
+  const AdmissionInService in_service(admission, all, options());
+  if (datagrams.any()) expose_datagrams(options().serving, *udp);
+  auto runtime = Runtime::create(options().runtime, all, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
   const auto recorder = start_recorder(options(), **runtime, reloader);
   if (!recorder.ok()) return refuse(*this, kFailed, recorder.error());
-  kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission,
+  kv::KvServices services(**runtime, **datapath, all, application, best_effort->get(), admission,
                           recorder.value().get());
   application.server().set_log_slow(options().log.slow_threshold());
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);
   if (tls_server != nullptr) serve_tls(command, reloader);
-  options().serving.announcement = announcement(command, **datapath);
+  options().serving.announcement = announcement(command, **datapath, *udp);
   options().serving.trouble = [&store = **engine] {
     const std::string why = store.refusing();
     return why.empty() ? why : "writes fail: " + why;
@@ -348,7 +384,7 @@ int KvCommand::serve(Reloader& reloader) {
   tell_what_is_kept(command);
   warn_of_open_door(command);
   limit_connections(command, **datapath, application.server());
-  auto served = serve_until_signal(**runtime, **datapath, options().serving);
+  auto served = serve_until_signal(**runtime, all, options().serving);
   return served.ok() ? *served : refuse(*this, kFailed, served.error());
 }
 
@@ -435,6 +471,7 @@ void add_kv_options(CommandLine& command, KvCommand& kv) {
                    "fewer, and from twice that on they are rejected; 0 = any free one; none by "
                    "default")
       .default_text("");
+  add_kv_datagram_options(command, kv.datagrams);
   add_tls_options(command, kv.tls);
   command.add_choice("--overload-reply", kv.overload_reply, {"overloaded", "throttled"},
                      "Code of a refusal: overloaded (-OVERLOADED) or throttled (-THROTTLED)");

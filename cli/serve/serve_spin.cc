@@ -13,6 +13,7 @@
 #include "cli/serve/serve_program.h"
 #include "datapath/datagram_datapath.h"
 #include "datapath/datagram_exposition.h"
+#include "process/capabilities.h"
 #include "runtime/runtime.h"
 #include "spin_server/datagram_spin.h"
 #include "spin_server/rpc_spin.h"
@@ -74,6 +75,11 @@ void apply_live(Reloader& reloader, Runtime& runtime, TcpDatapath* tcp) {
 int SpinCommand::serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp,
                        Application& application, const std::string& where) {
   ServeOptions& options = this->options();
+  if (receives_datagrams()) {
+    if (Status given = give_up_datapath_capabilities(); !given.ok()) {
+      return refuse(*this, kFailed, given.error());
+    }
+  }
   options.runtime.slow_threshold = options.log.slow_threshold();
   auto runtime = Runtime::create(options.runtime, datapath, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
@@ -112,13 +118,13 @@ int SpinCommand::serve_rpc(Reloader& reloader) {
 
 int SpinCommand::serve_datagrams(Reloader& reloader) {
   spin::DatagramSpin application(spin());
-  auto wire = open_wire(wire_, options());
+  auto wire = open_wire(wire_, options(), options().tcp.port);
   if (!wire.ok()) return refuse(*this, kFailed, wire.error());
   auto datapath = DatagramDatapath::open(std::move(*wire), application);
   if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
   DatagramDatapath& opened = **datapath;
   options().serving.more_metrics = [&opened](OpenMetrics& out) {
-    expose(out, opened.wire().drops(), opened.malformed());
+    expose(out, opened.wire().drops(), opened.drops());
   };
   return serve(reloader, opened, nullptr, application,
                "datagrams over " + opened.wire().describe() + " " + place(opened.wire().port()));
@@ -134,7 +140,8 @@ Status SpinCommand::check() {
     return Error{"--handover: is for TCP, not for --udp or --rpc udp"};
   }
   if (udp_ && rpc_.spoken()) return Error{"--udp: does not go with --rpc"};
-  if (Status good = check_wire_options(receives_datagrams(), wire_); !good) return good;
+  const Status good = check_wire_options(receives_datagrams(), wire_, "--udp or --rpc udp");
+  if (!good) return good;
   if (rpc_.spoken()) runtime.overload = Overload::kCredits;
   return check_rpc_options(rpc_.spoken(), "--rpc tcp or udp", options());
 }

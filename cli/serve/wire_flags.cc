@@ -28,10 +28,12 @@ void add_wire_options(CommandLine& command, WireOptions& options) {
       .default_text("32");
 }
 
-Status check_wire_options(bool datagrams, const WireOptions& options) {
+bool WireOptions::takes_interface() const { return !datapath.empty() && datapath != kKernel; }
+
+Status check_wire_options(bool datagrams, const WireOptions& options, const char* needs) {
   if (!datagrams && options.given()) {
     return Error{std::string(options.udp_batch > 0 ? "--udp-batch" : "--datapath") +
-                 ": needs --udp or --rpc udp"};
+                 ": needs " + needs};
   }
   if (options.datapath.empty() || options.datapath == kKernel) return Done{};
   if (!options.datapath.starts_with(kXdp) || options.datapath == kXdp) {
@@ -42,16 +44,16 @@ Status check_wire_options(bool datagrams, const WireOptions& options) {
 }
 
 Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
-                                                const ServeOptions& serve) {
+                                                const ServeOptions& serve, uint16_t port) {
   if (options.datapath.starts_with(kXdp)) {
     return open_xdp_wire({.interface = options.datapath.substr(kXdp.size()),
                           .bind = serve.tcp.bind,
-                          .port = serve.tcp.port,
+                          .port = port,
                           .queues = serve.tcp.queues});
   }
   UdpWireOptions udp;
   udp.bind = serve.tcp.bind;
-  udp.port = serve.tcp.port;
+  udp.port = port;
   udp.queues = serve.tcp.queues;
   if (options.udp_batch > 0) udp.batch = options.udp_batch;
   auto wire = UdpWire::open(udp);

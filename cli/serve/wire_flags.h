@@ -18,16 +18,18 @@ struct WireOptions {
   uint32_t udp_batch = 0;  // datagrams per system call; 0 = not given
 
   bool given() const { return !datapath.empty() || udp_batch > 0; }
+  // Not of sockets of the kernel, of which there may be any number.
+  bool takes_interface() const;
 };
 
 void add_wire_options(CommandLine& command, WireOptions& options);
 
-// `datagrams`: the server receives them. Fails with one line where it does not, or for a datapath
-// that does not exist here.
-Status check_wire_options(bool datagrams, const WireOptions& options);
+// `datagrams`: the server receives them, by the option that `needs` names. Fails with one line
+// where it does not, or for a datapath that does not exist here.
+Status check_wire_options(bool datagrams, const WireOptions& options, const char* needs);
 
-// The wire for the server's address and workers. Fails with one line.
+// The wire for the server's address and workers; 0 = any free port. Fails with one line.
 Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
-                                                const ServeOptions& serve);
+                                                const ServeOptions& serve, uint16_t port);
 
 }  // namespace rubato::cli

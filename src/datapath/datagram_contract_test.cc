@@ -184,7 +184,7 @@ TEST(UdpWire, a_wait_ends_at_once_while_datagrams_of_a_train_are_left) {
     taken = queue.poll(burst);
   }
   ASSERT_EQ(taken, 1u);
-  EXPECT_EQ(datapath->malformed(), 20u);
+  EXPECT_EQ(datapath->drops().no_request, 20u);
   burst[0]->datapath->finish(*burst[0]);
 }
 
@@ -220,6 +220,21 @@ TEST(UdpWire, a_reply_comes_from_the_address_that_was_asked) {
       EXPECT_EQ(client.receive(), "answered") << asked << " of " << bind;
     }
   }
+}
+
+TEST(UdpWire, what_does_not_fit_is_not_cut_short_but_counted) {
+  auto wire = UdpWire::open({}).value();
+  UdpClient client("127.0.0.1", wire->port());
+  client.send("where");
+  std::array<Datagram, 1> one;
+  WireQueue& queue = wire->queue(WorkerId{0});
+  while (queue.receive(one, datapath_now(), false) == 0) continue;
+  queue.send(one[0].peer, std::string(kMaxDatagramPayload + 1, 'x'));
+  queue.send(one[0].peer, std::string(kMaxDatagramPayload, 'y'));
+  queue.release(one[0]);
+  queue.push();
+  EXPECT_EQ(client.receive(), std::string(kMaxDatagramPayload, 'y'));
+  EXPECT_EQ(wire->drops().unsent, 1u);
 }
 
 TEST(UdpWire, what_the_system_does_not_allow_is_said) {

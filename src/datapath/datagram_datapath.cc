@@ -9,6 +9,16 @@
 #include "datapath/time_source.h"
 
 namespace rubato {
+namespace {
+
+constexpr uint64_t kLeastFlow = uint64_t{1} << 63;
+
+// Nothing of a datagram's reply has left before it is finished.
+void take_back_all(ReplyBuffer& reply) {
+  static_cast<void>(reply.take_back(reply.mark() - reply.size()));
+}
+
+}  // namespace
 
 DatagramQueue::DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol)
     : shared_(shared),
@@ -27,6 +37,7 @@ DatagramRequest& DatagramQueue::take_spare() {
     made->session = session_.get();
     made->datapath = this;
     made->client = &shared_.client;
+    made->reply_of_parts = ReplyBuffer(shared_.rules.most_reply_bytes(), shared_.rules.memory());
     requests_.push_back(std::move(made));
     return *requests_.back();
   }
@@ -58,13 +69,14 @@ bool DatagramQueue::admit(const Datagram& datagram, DatagramRequest& request) {
   request.payload = datagram.bytes;
   request.arrived = datagram.arrived;
   request.flow = DatagramDatapath::flow_of(datagram.peer);
-  request.reply_in_frame = ReplyBuffer(datagram.room);
-  request.reply = &request.reply_in_frame;
+  if (shared_.rules.header_bytes() > 0) {
+    request.reply = &request.reply_of_parts;
+  } else {
+    request.reply_in_frame = ReplyBuffer(datagram.room);
+    request.reply = &request.reply_in_frame;
+  }
   input_bytes_ += datagram.bytes.size();
-  Frame found;
-  if (!datagram.cut_off) found = session_->frame(datagram.bytes, request);
-  if (found.state != FrameState::kComplete || found.length_bytes != datagram.bytes.size()) {
-    ++malformed_;
+  if (!understand(datagram, request)) {
     wire_queue_.release(datagram);
     returned_.push(request);
     return false;
@@ -77,29 +89,76 @@ bool DatagramQueue::admit(const Datagram& datagram, DatagramRequest& request) {
   return false;
 }
 
+// False: it is no request, or not one that is served, which is counted.
+bool DatagramQueue::understand(const Datagram& datagram, DatagramRequest& request) {
+  if (!shared_.rules.serves(datagram.peer)) {
+    ++not_served_;
+    return false;
+  }
+  Frame found;
+  if (!datagram.cut_off) found = session_->frame(datagram.bytes, request);
+  const bool good =
+      found.state == FrameState::kComplete && found.length_bytes == datagram.bytes.size();
+  if (!good) ++no_request_;
+  return good;
+}
+
 // Counted before the frame goes, as drain() waits for both.
 Request* DatagramQueue::finish(Request& of) {
   auto& request = static_cast<DatagramRequest&>(of);
   if (request.reply->overflowed()) {
-    static_cast<void>(request.reply->take_back(0));
+    take_back_all(*request.reply);
     request.session->refuse(request);
+    if (request.reply->overflowed()) too_long_.fetch_add(1, std::memory_order_relaxed);
   }
-  const size_t size = request.reply->overflowed() ? 0 : request.reply->size();
-  if (size > 0) {
-    shared_.wire->reply(request.datagram, size);
-    output_bytes_.fetch_add(size, std::memory_order_relaxed);
+  if (!request.reply->overflowed() && !request.reply->empty()) {
+    output_bytes_.fetch_add(send_reply(request), std::memory_order_relaxed);
   } else {
     wire_queue_.release(request.datagram);
+  }
+  if (request.reply == &request.reply_of_parts) {
+    take_back_all(*request.reply);
+    request.reply->shrink(DatagramRequest::kKeptBytes);
   }
   returned_.push(request);
   finished_.fetch_add(1, std::memory_order_release);
   return nullptr;
 }
 
-void DatagramQueue::wait(Nanos limit) {
+// Returns the bytes of all its datagrams. Of several, the last leaves in the frame.
+size_t DatagramQueue::send_reply(DatagramRequest& request) {
+  const DatagramRules& rules = shared_.rules;
+  const Datagram& datagram = request.datagram;
+  const size_t header = rules.header_bytes();
+  if (header == 0) {
+    const size_t size = request.reply->size();
+    shared_.wire->reply(datagram, size);
+    return size;
+  }
+  const std::span<char> room = datagram.room;
+  const size_t part = room.size() - header;
+  std::string_view left = request.reply->unsent();
+  const auto count = static_cast<uint32_t>((left.size() + part - 1) / part);
+  const size_t sent = left.size() + count * header;
+  for (uint32_t number = 0; number < count; ++number) {
+    const std::string_view bytes = left.substr(0, part);
+    left.remove_prefix(bytes.size());
+    rules.put_header(request.payload, number, count, room.data());
+    std::memcpy(room.data() + header, bytes.data(), bytes.size());
+    const size_t size = header + bytes.size();
+    if (left.empty()) {
+      shared_.wire->reply(datagram, size);
+    } else {
+      shared_.wire->send(datagram.peer, {room.data(), size});
+    }
+  }
+  return sent;
+}
+
+void DatagramQueue::wait_by(Nanos limit, const Sleep& sleep) {
   const PollLock lock(polling_);
-  if (!lock.held()) return;
-  sleep_.wait(limit);
+  if (!lock.held() || !sleep_.may_sleep()) return;
+  sleep(limit);
   last_poll_ = datapath_now();
 }
 
@@ -114,11 +173,25 @@ void DatagramQueue::add_to(DatapathStats& stats) const {
   stats.output_bytes += output_bytes_.load(std::memory_order_relaxed);
 }
 
+void DatagramQueue::add_to(DatagramDatapath::Drops& drops) const {
+  drops.no_request += no_request_.value();
+  drops.not_served += not_served_.value();
+  drops.too_long += too_long_.load(std::memory_order_relaxed);
+}
+
+DatagramDatapath::DatagramDatapath(const DatagramRules& rules) : shared_(rules) {}
+
 DatagramDatapath::~DatagramDatapath() = default;
 
+const DatagramRules& DatagramDatapath::default_rules() {
+  static const DatagramRules rules;
+  return rules;
+}
+
 Result<std::unique_ptr<DatagramDatapath>> DatagramDatapath::open(std::unique_ptr<DatagramWire> wire,
-                                                                 Protocol& protocol) {
-  std::unique_ptr<DatagramDatapath> datapath(new DatagramDatapath());
+                                                                 Protocol& protocol,
+                                                                 const DatagramRules& rules) {
+  std::unique_ptr<DatagramDatapath> datapath(new DatagramDatapath(rules));
   datapath->shared_.wire = std::move(wire);
   for (uint32_t i = 0; i < datapath->wire().queues(); ++i) {
     datapath->queues_.push_back(
@@ -129,10 +202,10 @@ Result<std::unique_ptr<DatagramDatapath>> DatagramDatapath::open(std::unique_ptr
   return datapath;
 }
 
-uint64_t DatagramDatapath::malformed() const {
-  uint64_t sum = 0;
-  for (const auto& queue : queues_) sum += queue->malformed();
-  return sum;
+DatagramDatapath::Drops DatagramDatapath::drops() const {
+  Drops drops;
+  for (const auto& queue : queues_) queue->add_to(drops);
+  return drops;
 }
 
 uint32_t DatagramDatapath::queues() const { return static_cast<uint32_t>(queues_.size()); }
@@ -163,12 +236,13 @@ uint64_t DatagramDatapath::flow_of(const DatagramPeer& peer) {
   std::memcpy(halves, peer.address.data(), sizeof halves);
   uint64_t h = (halves[0] ^ (halves[1] * 0x9e3779b97f4a7c15) ^ peer.port) * 0xd6e8feb86659fd93;
   h ^= h >> 32;
-  return (h | uint64_t{1} << 63) / kSteeringGroups * kSteeringGroups + group_of(peer);
+  return (h | kLeastFlow) / kSteeringGroups * kSteeringGroups + group_of(peer);
 }
 
 bool DatagramDatapath::steer(uint64_t flow, WorkerId to) {
   const auto group = static_cast<uint32_t>(flow % kSteeringGroups);
-  if (shared_.draining.is_set() || !wire().steer_group(group, to)) return false;
+  if (flow < kLeastFlow || shared_.draining.is_set()) return false;
+  if (!wire().steer_group(group, to)) return false;
   const bool back = to.value == group % queues();
   (back ? unsteered_ : steered_).fetch_add(1, std::memory_order_relaxed);
   return true;

@@ -5,20 +5,22 @@
 
 namespace rubato {
 
-void expose(OpenMetrics& out, const DatagramDrops& drops, uint64_t no_request) {
+void expose(OpenMetrics& out, const DatagramDrops& wire, const DatagramDatapath::Drops& above) {
   out.family("rubato_datagrams_dropped", "counter",
              "Datagrams that came to nothing, and replies that did not leave.");
-  const std::pair<const char*, uint64_t> reasons[] = {{"no_frame", drops.no_frame},
-                                                      {"ring_full", drops.ring_full},
-                                                      {"malformed", drops.malformed},
-                                                      {"no_request", no_request},
-                                                      {"unsent", drops.unsent}};
+  const std::pair<const char*, uint64_t> reasons[] = {{"no_frame", wire.no_frame},
+                                                      {"ring_full", wire.ring_full},
+                                                      {"malformed", wire.malformed},
+                                                      {"no_request", above.no_request},
+                                                      {"not_served", above.not_served},
+                                                      {"too_long", above.too_long},
+                                                      {"unsent", wire.unsent}};
   for (const auto& [reason, count] : reasons) {
     out.counter(count, OpenMetrics::label("reason", reason));
   }
   out.family("rubato_datagrams_passed", "counter",
              "Datagrams that a datapath beside the kernel has left to it.");
-  out.counter(drops.passed);
+  out.counter(wire.passed);
 }
 
 }  // namespace rubato

@@ -3,12 +3,12 @@
 // The figures of a datagram wire as OpenMetrics. Any thread.
 #pragma once
 
-#include "datapath/datagram.h"
+#include "datapath/datagram_datapath.h"
 #include "metrics/open_metrics.h"
 
 namespace rubato {
 
-// Appends the families; `no_request`: datagrams that reached the protocol and were none.
-void expose(OpenMetrics& out, const DatagramDrops& drops, uint64_t no_request);
+// Appends the families, of a wire and what is above it.
+void expose(OpenMetrics& out, const DatagramDrops& wire, const DatagramDatapath::Drops& above = {});
 
 }  // namespace rubato

@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "datapath/datagram_datapath.h"
+#include "datapath/guest_queue.h"
 #include "datapath/poll_lock.h"
 #include "datapath/queue_sleep.h"
 #include "datapath/push_list.h"
@@ -20,13 +21,16 @@ namespace rubato {
 // A request in the frame that its datagram came in. Its owner is the worker that runs it, and the
 // queue otherwise.
 struct DatagramRequest : Request {
+  static constexpr size_t kKeptBytes = ReplyBuffer::kFirstCapacity;
+
   Datagram datagram;
   ReplyBuffer reply_in_frame{std::span<char>()};
+  ReplyBuffer reply_of_parts;  // in its place, where a reply may have several datagrams
   std::unique_ptr<RequestData> own_data;
   DatagramRequest* next_in_list = nullptr;
 };
 
-class DatagramQueue final : public DatapathQueue {
+class DatagramQueue final : public GuestQueue {
  public:
   DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol);
   ~DatagramQueue() override;
@@ -39,17 +43,24 @@ class DatagramQueue final : public DatapathQueue {
   Request* finish(Request& request) override;
   void flush(Request&) override {}
   void push() override { wire_queue_.push(); }
-  void wait(Nanos limit) override;
+  void wait(Nanos limit) override {
+    wait_by(limit, [this](Nanos less) { sleep_.wait(less); });
+  }
   void wake() override { sleep_.wake(); }
+  std::span<const int> files() const override { return wire_queue_.files(); }
+  void wait_by(Nanos limit, const Sleep& sleep) override;
+  void join(DatapathQueue& host) override { sleep_.join(host); }
 
   // Any thread.
   uint64_t in_flight() const;
-  uint64_t malformed() const { return malformed_.value(); }
   void add_to(DatapathStats& stats) const;
+  void add_to(DatagramDatapath::Drops& drops) const;
 
  private:
   DatagramRequest& take_spare();
   bool admit(const Datagram& datagram, DatagramRequest& request);
+  bool understand(const Datagram& datagram, DatagramRequest& request);
+  size_t send_reply(DatagramRequest& request);
 
   DatagramDatapath::Shared& shared_;
   WireQueue& wire_queue_;
@@ -62,11 +73,13 @@ class DatagramQueue final : public DatapathQueue {
   DatagramRequest* spare_ = nullptr;
   PushList<DatagramRequest> returned_;
   Counter taken_;  // these are the poller's
-  Counter malformed_;
+  Counter no_request_;
+  Counter not_served_;
   Counter input_bytes_;
   alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
   alignas(limits::kCacheLineBytes) std::atomic<uint64_t> finished_{0};
   std::atomic<uint64_t> output_bytes_{0};
+  std::atomic<uint64_t> too_long_{0};
 };
 
 }  // namespace rubato

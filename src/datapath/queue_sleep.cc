@@ -10,8 +10,6 @@
 #include <ctime>
 #include <string>
 
-#include "datapath/datapath.h"
-
 namespace rubato {
 
 Status QueueSleep::start(WireQueue& queue) {
@@ -23,13 +21,15 @@ Status QueueSleep::start(WireQueue& queue) {
   return Done{};
 }
 
-void QueueSleep::wait(Nanos limit) {
+bool QueueSleep::may_sleep() {
   queue_->push();
+  return queue_->can_sleep() && !queue_->has_left_over();
+}
+
+void QueueSleep::wait(Nanos limit) {
   limit = std::max(limit, Nanos());
   const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
-  if (wake_token_.begin_wait() && queue_->can_sleep() && !queue_->has_left_over()) {
-    ::ppoll(files_.data(), files_.size(), &time, nullptr);
-  }
+  if (wake_token_.begin_wait()) ::ppoll(files_.data(), files_.size(), &time, nullptr);
   wake_token_.end_wait();
   uint64_t wakes = 0;
   [[maybe_unused]] const ssize_t n = ::read(event_.get(), &wakes, sizeof wakes);

@@ -12,21 +12,24 @@
 
 #include "base/result.h"
 #include "datapath/datagram.h"
+#include "datapath/datapath.h"
 #include "datapath/tcp_socket.h"
 #include "datapath/wake_token.h"
 
 namespace rubato {
-
-class DatapathQueue;
 
 class QueueSleep {
  public:
   // Fails with one line where the system has no eventfd.
   Status start(WireQueue& queue);
 
-  // Pushes, and sleeps if the queue can and has nothing left over.
+  // Pushes; false: the queue cannot sleep, or has something left over.
+  bool may_sleep();
+  // Requires may_sleep().
   void wait(Nanos limit);
   void wake();
+  // Every wake() wakes `host` too.
+  void join(DatapathQueue& host) { wake_token_.delegate_to(&host); }
 
  private:
   Fd event_;

@@ -63,6 +63,12 @@ Status TcpQueue::start(std::vector<Fd> listeners) {
   return Done{};
 }
 
+// As an event of nobody, which a poll passes over.
+bool TcpQueue::watch_guest(int file) {
+  epoll_event readable{EPOLLIN, {.ptr = &event_}};
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, file, &readable) == 0;
+}
+
 uint32_t TcpQueue::poll(std::span<Request*> out) {
   const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held()) return 0;

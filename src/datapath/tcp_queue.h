@@ -51,6 +51,9 @@ class TcpQueue final : public DatapathQueue {
   void wake() override;
   bool delegate_to(DatapathQueue* proxy) override;
 
+  // Set-up: while the file is readable, no wait lasts. False, with errno: epoll does not take it.
+  bool watch_guest(int file);
+
   // Any thread: no new connections from now on; the next poll closes idle flows.
   void drain();
 

@@ -46,11 +46,22 @@ Result<Fd> bind_datagrams(const SocketAddress& address, bool shared) {
     ::setsockopt(fd.get(), ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_RECVPKTINFO : IP_PKTINFO,
                  &on, sizeof on);
   }
-  // The system may allow less.
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &kSocketBufferBytes, sizeof kSocketBufferBytes);
+  // The system may allow less, but to those with CAP_NET_ADMIN.
+  const void* const size = &kSocketBufferBytes;
+  if (::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, size, sizeof kSocketBufferBytes) != 0) {
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, size, sizeof kSocketBufferBytes);
+  }
   const auto* raw = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::bind(fd.get(), raw, address.length) != 0) return problem();
   return fd;
+}
+
+// 0 = as much as was asked for. The kernel counts its own share in, as much again (socket(7)).
+size_t smaller_buffer_of(const Fd& socket) {
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &bytes, &length) != 0) return 0;
+  return bytes >= 2 * kSocketBufferBytes ? 0 : static_cast<size_t>(bytes) / 2;
 }
 
 // As claim_address does for TCP.
@@ -99,6 +110,7 @@ Status UdpWire::start(const UdpWireOptions& options) {
     Result<Fd> socket = bind_datagrams(address.value(), true);
     if (!socket.ok()) return Error{socket.error()};
     sockets.push_back(socket.value().get());
+    smaller_buffer_bytes_ = smaller_buffer_of(*socket);
     queues_.push_back(std::make_unique<UdpWireQueue>(std::move(socket).value(), options));
   }
   if (!options.steering || options.queues == 1) return Done{};
@@ -121,6 +133,10 @@ std::string UdpWire::describe() const {
   if (queues_[0]->receives_trains()) text += ", GRO";
   if (queues_[0]->sends_trains()) text += ", GSO";
   if (steering_.attached()) text += ", steered by a BPF table";
+  if (smaller_buffer_bytes_ > 0) {
+    text += ", receive buffers of " + std::to_string(smaller_buffer_bytes_ / 1024) + " KiB, not " +
+            std::to_string(kSocketBufferBytes / 1024) + " (net.core.rmem_max)";
+  }
   if (!no_steering_.empty()) text += ", spread by the kernel's hash (" + no_steering_ + ")";
   return text;
 }

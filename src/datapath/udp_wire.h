@@ -51,6 +51,7 @@ class UdpWire final : public DatagramWire {
   std::vector<std::unique_ptr<UdpWireQueue>> queues_;
   UdpSteering steering_;
   std::string no_steering_;  // why there is none
+  size_t smaller_buffer_bytes_ = 0;  // of the receive buffers, where the system allowed no more
   uint32_t batch_ = 1;
   uint16_t port_ = 0;
 };

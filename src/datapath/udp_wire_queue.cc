@@ -289,9 +289,13 @@ void UdpWireQueue::reply(const Datagram& datagram, size_t size) {
 void UdpWireQueue::send(const DatagramPeer& to, std::string_view bytes) {
   const std::lock_guard guard(lock_);
   Slot& slot = next_slot();
+  if (bytes.size() > slot.copy.size()) {
+    lost_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   slot.to = to;
   slot.frame = nullptr;
-  slot.size = std::min(bytes.size(), slot.copy.size());
+  slot.size = bytes.size();
   std::memcpy(slot.copy.data(), bytes.data(), slot.size);
   fill_slot();
 }

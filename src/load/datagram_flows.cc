@@ -9,21 +9,147 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "load/memcached_parser.h"
 #include "mechanism/clock/clock.h"
 
 namespace rubato::load {
 namespace {
 
-constexpr size_t kIdBytes = 8;
+constexpr size_t kIdBytes = 8;  // in front of every datagram, of either protocol
 constexpr size_t kMostBytes = 2048;
+constexpr size_t kMostSentBytes = 1472;  // of UDP in one Ethernet packet
 constexpr uint32_t kBurst = 32;
 constexpr int kEventsPerPoll = 64;
 constexpr Nanos kProbeAgain = Nanos::millis(100);
-constexpr std::string_view kProbe = "0";
+
+// A whole reply.
+struct Answer {
+  uint64_t id = 0;
+  std::optional<Outcome> failure;  // none = it is a reply as wished
+  std::string text;                // of the failure
+};
+
+// How requests and replies of a protocol name each other. Requests have ids of the caller's.
+class Dialogue {
+ public:
+  virtual ~Dialogue() = default;
+  virtual std::string_view speaker() const = 0;  // for messages
+  virtual std::string_view probe() const = 0;    // a request that does nothing
+  // Appends the first kIdBytes of a request's datagram; returns what end() takes.
+  virtual uint64_t begin(uint32_t flow, uint64_t id, std::string& datagram) = 0;
+  // Nobody waits for the reply any more.
+  virtual void end(uint64_t begun) = 0;
+  // `datagram` has kIdBytes or more. None: it completes no reply.
+  virtual std::optional<Answer> take(uint32_t flow, std::string_view datagram) = 0;
+};
+
+// docs/DATAPATHS.md: the id is on the wire.
+class SpinDialogue final : public Dialogue {
+ public:
+  std::string_view speaker() const override { return "take datagrams of serve spin --udp"; }
+  std::string_view probe() const override { return "0"; }
+  uint64_t begin(uint32_t, uint64_t id, std::string& datagram) override {
+    datagram.append(reinterpret_cast<const char*>(&id), kIdBytes);
+    return 0;
+  }
+  void end(uint64_t) override {}
+  std::optional<Answer> take(uint32_t, std::string_view datagram) override {
+    Answer answer;
+    std::memcpy(&answer.id, datagram.data(), kIdBytes);
+    const std::string_view text = datagram.substr(kIdBytes);
+    if (text == "OK") return answer;
+    answer.failure = text == "BUSY" ? Outcome::kRefused : Outcome::kError;
+    answer.text = text;
+    return answer;
+  }
+};
+
+// protocol.txt of memcached 1.6, "UDP protocol": the id has 16 bits, and a reply any number of
+// datagrams, in any order. Ids of a socket come again after 65536 requests.
+class MemcachedDialogue final : public Dialogue {
+ public:
+  std::string_view speaker() const override { return "speak memcached's text protocol over UDP"; }
+  std::string_view probe() const override { return "version\r\n"; }
+
+  uint64_t begin(uint32_t flow, uint64_t id, std::string& datagram) override {
+    if (flow >= next_.size()) next_.resize(flow + 1);
+    const uint16_t number = next_[flow]++;
+    for (const uint16_t word : {number, uint16_t{0}, uint16_t{1}, uint16_t{0}}) {
+      datagram.push_back(static_cast<char>(word >> 8));
+      datagram.push_back(static_cast<char>(word));
+    }
+    const uint64_t begun = key_of(flow, number);
+    waiting_[begun] = {.id = id, .parts = {}, .missing = 0};
+    return begun;
+  }
+
+  void end(uint64_t begun) override { waiting_.erase(begun); }
+
+  std::optional<Answer> take(uint32_t flow, std::string_view datagram) override {
+    const auto at = waiting_.find(key_of(flow, word_at(datagram, 0)));
+    if (at == waiting_.end()) return {};
+    Reply& reply = at->second;
+    const uint16_t number = word_at(datagram, 2);
+    const uint16_t count = word_at(datagram, 4);
+    if (reply.parts.empty()) {
+      reply.parts.resize(count);
+      reply.missing = count;
+    }
+    if (count != reply.parts.size() || number >= count || reply.parts[number]) return {};
+    reply.parts[number] = std::string(datagram.substr(kIdBytes));
+    if (--reply.missing > 0) return {};
+    return judge(reply);
+  }
+
+ private:
+  struct Reply {
+    uint64_t id = 0;
+    std::vector<std::optional<std::string>> parts;
+    uint32_t missing = 0;
+  };
+
+  static uint64_t key_of(uint32_t flow, uint16_t number) { return uint64_t{flow} << 16 | number; }
+  static uint16_t word_at(std::string_view bytes, size_t at) {
+    return static_cast<uint16_t>(static_cast<uint8_t>(bytes[at]) << 8 |
+                                 static_cast<uint8_t>(bytes[at + 1]));
+  }
+
+  static Answer judge(const Reply& reply) {
+    MemcachedParser parser;
+    auto status = MemcachedParser::Status::kMore;
+    size_t left_over = 0;
+    for (const std::optional<std::string>& part : reply.parts) {
+      size_t used = 0;
+      if (status != MemcachedParser::Status::kMore) break;
+      status = parser.feed(part->data(), part->size(), used);
+      left_over = part->size() - used;
+    }
+    Answer answer{.id = reply.id, .failure = {}, .text = {}};
+    if (status != MemcachedParser::Status::kReply || left_over > 0) {
+      answer.failure = Outcome::kError;
+      answer.text = "not one whole reply of memcached's text protocol";
+    } else if (parser.is_error()) {
+      answer.failure = classify_memcached_error(parser.error_text());
+      answer.text = parser.error_text();
+    }
+    return answer;
+  }
+
+  std::vector<uint16_t> next_;  // by flow
+  std::unordered_map<uint64_t, Reply> waiting_;
+};
+
+std::unique_ptr<Dialogue> make_dialogue(Protocol protocol) {
+  if (protocol == Protocol::kMemcachedUdp) return std::make_unique<MemcachedDialogue>();
+  return std::make_unique<SpinDialogue>();
+}
 
 class DatagramFlows final : public Flows {
  public:
@@ -31,10 +157,14 @@ class DatagramFlows final : public Flows {
       : endpoint_(std::move(endpoint)),
         events_(events),
         timeout_(options.reply_timeout),
+        closed_loop_(options.closed_clients > 0),
+        dialogue_(make_dialogue(options.target.protocol)),
         epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
   Status open_all(uint32_t count) override;
+  // In an open loop any will do: no datagram waits for the one before it.
   uint32_t pick_idle(Prng& prng) const override {
+    if (!closed_loop_) return pick_any(prng);
     return idle_.empty() ? kNoFlow : idle_[prng.below(static_cast<uint32_t>(idle_.size()))];
   }
   uint32_t pick_any(Prng& prng) const override {
@@ -52,10 +182,11 @@ class DatagramFlows final : public Flows {
     uint32_t owed = 0;
     uint32_t idle_slot = kNoFlow;
   };
-  // A request by its slot; the id on the wire is the slot and the number of its uses, so that a
-  // late or doubled reply answers nothing.
+  // A request by its slot; its id is the slot and the number of its uses, so that a late or doubled
+  // reply answers nothing.
   struct Slot {
     Outstanding about;
+    uint64_t begun = 0;  // of the dialogue
     uint32_t flow = 0;
     uint32_t uses = 0;
     bool waits = false;
@@ -69,7 +200,7 @@ class DatagramFlows final : public Flows {
   void set_idle(uint32_t index);
   void unset_idle(uint32_t index);
   void receive(uint32_t index);
-  void take(std::string_view datagram, Instant at);
+  void take(uint32_t index, std::string_view datagram, Instant at);
   Slot* find(uint64_t id);
   Outstanding close(Slot& slot);
   void expire(Instant now);
@@ -77,6 +208,8 @@ class DatagramFlows final : public Flows {
   Endpoint endpoint_;
   FlowEvents& events_;
   const Nanos timeout_;
+  const bool closed_loop_;
+  const std::unique_ptr<Dialogue> dialogue_;
   Fd epoll_;
   std::vector<Flow> flows_;
   std::vector<uint32_t> idle_;
@@ -108,10 +241,11 @@ Status DatagramFlows::open_all(uint32_t count) {
   return probe();
 }
 
-// A request of no length, with an id that no other has, until an answer comes.
+// Until an answer comes, to whichever.
 Status DatagramFlows::probe() {
-  std::string message(kIdBytes, '\xff');
-  message += kProbe;
+  std::string message;
+  dialogue_->end(dialogue_->begin(0, ~uint64_t{0}, message));
+  message += dialogue_->probe();
   const Instant limit = rubato::now() + kConnectTimeout;
   while (rubato::now() < limit) {
     static_cast<void>(::send(flows_[0].socket.get(), message.data(), message.size(), 0));
@@ -119,7 +253,8 @@ Status DatagramFlows::probe() {
     receive(0);
     if (answers_) return Done{};
   }
-  return Error{endpoint_.text + " does not answer: does it take datagrams of serve spin --udp?"};
+  return Error{endpoint_.text + " does not answer: does it " + std::string(dialogue_->speaker()) +
+               "?"};
 }
 
 void DatagramFlows::set_idle(uint32_t index) {
@@ -128,14 +263,18 @@ void DatagramFlows::set_idle(uint32_t index) {
 }
 
 void DatagramFlows::unset_idle(uint32_t index) {
-  const uint32_t slot = std::exchange(flows_[index].idle_slot, kNoFlow);
+  const uint32_t slot = flows_[index].idle_slot;
   if (slot == kNoFlow) return;
   idle_[slot] = idle_.back();
   flows_[idle_[slot]].idle_slot = slot;
+  flows_[index].idle_slot = kNoFlow;  // at the end: it may be the last one
   idle_.pop_back();
 }
 
 void DatagramFlows::send(uint32_t index, std::string_view bytes, const Outstanding& request) {
+  if (bytes.size() > kMostSentBytes - kIdBytes) {
+    return events_.on_failed(request, Outcome::kError, "the request does not fit in a datagram");
+  }
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(slots_.size()));
     slots_.emplace_back();
@@ -147,7 +286,8 @@ void DatagramFlows::send(uint32_t index, std::string_view bytes, const Outstandi
   slot.flow = index;
   slot.waits = true;
   const uint64_t id = uint64_t{++slot.uses} << 32 | at;
-  message_.assign(reinterpret_cast<const char*>(&id), kIdBytes);
+  message_.clear();
+  slot.begun = dialogue_->begin(index, id, message_);
   message_.append(bytes);
   ++outstanding_;
   ++flows_[index].owed;
@@ -170,21 +310,19 @@ void DatagramFlows::receive(uint32_t index) {
   const Instant at = rubato::now();
   for (int i = 0; i < n; ++i) {
     const auto which = static_cast<size_t>(i);
-    take({buffers_[which].data(), messages[which].msg_len}, at);
+    take(index, {buffers_[which].data(), messages[which].msg_len}, at);
   }
 }
 
-void DatagramFlows::take(std::string_view datagram, Instant at) {
+void DatagramFlows::take(uint32_t index, std::string_view datagram, Instant at) {
   if (datagram.size() < kIdBytes) return;
   answers_ = true;
-  uint64_t id = 0;
-  std::memcpy(&id, datagram.data(), kIdBytes);
-  Slot* const slot = find(id);
+  const std::optional<Answer> answer = dialogue_->take(index, datagram);
+  Slot* const slot = answer ? find(answer->id) : nullptr;
   if (slot == nullptr) return;
   const Outstanding request = close(*slot);
-  const std::string_view text = datagram.substr(kIdBytes);
-  if (text == "OK") return events_.on_reply(request, at);
-  events_.on_failed(request, text == "BUSY" ? Outcome::kRefused : Outcome::kError, text);
+  if (!answer->failure) return events_.on_reply(request, at);
+  events_.on_failed(request, *answer->failure, answer->text);
 }
 
 // Null: the request of that id has its reply already, or there was none.
@@ -196,6 +334,7 @@ DatagramFlows::Slot* DatagramFlows::find(uint64_t id) {
 
 Outstanding DatagramFlows::close(Slot& slot) {
   slot.waits = false;
+  dialogue_->end(slot.begun);
   free_.push_back(static_cast<uint32_t>(&slot - slots_.data()));
   --outstanding_;
   if (--flows_[slot.flow].owed == 0) set_idle(slot.flow);

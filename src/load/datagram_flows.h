@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DatagramFlows: the UDP sockets of one run against the synthetic server over plain datagrams
-// (docs/DATAPATHS.md). A reply names its request, so each socket may have any number outstanding,
-// and replies come in any order; a request without a reply in LoadOptions::reply_timeout is lost.
+// DatagramFlows: the UDP sockets of one run against the synthetic server over plain datagrams, or
+// a server of memcached's text protocol over UDP (docs/DATAPATHS.md). A reply names its request, so
+// each socket may have any number outstanding, and replies come in any order. A request is lost if
+// its reply, or one of the datagrams of its reply, has not come in LoadOptions::reply_timeout;
+// nothing is sent again. A request that does not fit in a datagram is an error.
 #pragma once
 
 #include <memory>

@@ -22,7 +22,7 @@ constexpr uint64_t kMostCounted = 10'000'000;
 std::unique_ptr<Flows> make_flows(const Endpoint& endpoint, const LoadOptions& options,
                                   FlowEvents& events) {
   if (speaks_rpc(options.target)) return make_rpc_flows(endpoint, options, events);
-  if (options.target.protocol == Protocol::kSpinUdp) {
+  if (over_udp(options.target.protocol)) {
     return make_datagram_flows(endpoint, options, events);
   }
   return std::make_unique<FlowSet>(endpoint, options, events);

@@ -35,8 +35,8 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
     client_.queue = options.rpc_queue;
     client_.expire = options.rpc_expire;
     client_.answer_within = options.reply_timeout;
-    client_.datagrams = options.target.protocol == Protocol::kRpcUdp;
-    resp_ = options.target.protocol == Protocol::kRpcKv;
+    client_.datagrams = over_udp(options.target.protocol);
+    resp_ = !spins(options.target);
     closed_loop_ = options.closed_clients > 0;
   }
 
@@ -169,10 +169,11 @@ void RpcFlows::set_idle(uint32_t index) {
 }
 
 void RpcFlows::unset_idle(uint32_t index) {
-  const uint32_t slot = std::exchange(flows_[index].idle_slot, kNoFlow);
+  const uint32_t slot = flows_[index].idle_slot;
   if (slot == kNoFlow) return;
   idle_[slot] = idle_.back();
   flows_[idle_[slot]].idle_slot = slot;
+  flows_[index].idle_slot = kNoFlow;  // at the end: it may be the last one
   idle_.pop_back();
 }
 

@@ -11,18 +11,23 @@ namespace {
 
 Error bad_target(std::string_view text) {
   return {"target: '" + std::string(text) +
-          "' is not resp://HOST:PORT, memcached://HOST[:PORT], http://HOST[:PORT], spin://, "
-          "spin+udp://, rpc://, rpc+udp:// or rpc+kv:// with a port of 1 to 65535"};
+          "' is not resp://HOST:PORT, memcached://HOST[:PORT], memcached+udp://HOST[:PORT], "
+          "http://HOST[:PORT], spin://, spin+udp://, rpc://, rpc+udp://, rpc+kv:// or "
+          "rpc+kv+udp:// with a port of 1 to 65535"};
 }
 
-constexpr std::pair<std::string_view, Protocol> kSchemes[] = {{"resp", Protocol::kResp},
-                                                              {"spin", Protocol::kSpin},
-                                                              {"spin+udp", Protocol::kSpinUdp},
-                                                              {"rpc", Protocol::kRpc},
-                                                              {"rpc+udp", Protocol::kRpcUdp},
-                                                              {"rpc+kv", Protocol::kRpcKv},
-                                                              {"memcached", Protocol::kMemcached},
-                                                              {"http", Protocol::kHttp}};
+constexpr std::pair<std::string_view, Protocol> kSchemes[] = {
+    {"resp", Protocol::kResp},
+    {"spin", Protocol::kSpin},
+    {"spin+udp", Protocol::kSpinUdp},
+    {"rpc", Protocol::kRpc},
+    {"rpc+udp", Protocol::kRpcUdp},
+    {"rpc+kv", Protocol::kRpcKv},
+    {"rpc+kv+udp", Protocol::kRpcKvUdp},
+    {"memcached", Protocol::kMemcached},
+    {"memcached+udp", Protocol::kMemcachedUdp},
+    {"http", Protocol::kHttp},
+};
 
 }  // namespace
 

@@ -18,7 +18,9 @@ enum class Protocol : uint8_t {
   kRpc,        // the synthetic one, over Rubato RPC and TCP
   kRpcUdp,     // the same over UDP
   kRpcKv,      // a key-value server, over Rubato RPC and TCP
+  kRpcKvUdp,   // the same over UDP
   kMemcached,  // one that speaks memcached's text protocol
+  kMemcachedUdp,  // the same over UDP
   kHttp,       // any server of HTTP/1.1
 };
 
@@ -31,7 +33,7 @@ struct Target {
 
 inline bool speaks_rpc(const Target& target) {
   return target.protocol == Protocol::kRpc || target.protocol == Protocol::kRpcUdp ||
-         target.protocol == Protocol::kRpcKv;
+         target.protocol == Protocol::kRpcKv || target.protocol == Protocol::kRpcKvUdp;
 }
 // The synthetic server, whose requests are service times; the others' are a mix of commands.
 inline bool spins(const Target& target) {
@@ -39,14 +41,23 @@ inline bool spins(const Target& target) {
          target.protocol == Protocol::kRpc || target.protocol == Protocol::kRpcUdp;
 }
 
+constexpr bool speaks_memcached(Protocol protocol) {
+  return protocol == Protocol::kMemcached || protocol == Protocol::kMemcachedUdp;
+}
+constexpr bool over_udp(Protocol protocol) {
+  return protocol == Protocol::kSpinUdp || protocol == Protocol::kRpcUdp ||
+         protocol == Protocol::kRpcKvUdp || protocol == Protocol::kMemcachedUdp;
+}
+
 // 0 = there is none.
 constexpr uint16_t default_port(Protocol protocol) {
-  if (protocol == Protocol::kMemcached) return 11211;
+  if (speaks_memcached(protocol)) return 11211;
   return protocol == Protocol::kHttp ? 80 : 0;
 }
 
-// `resp://HOST:PORT`, or with spin, spin+udp, rpc, rpc+udp, rpc+kv, memcached or http for resp; an
-// IPv6 address stands in brackets. Only memcached and HTTP have a default port.
+// `resp://HOST:PORT`, or with spin, spin+udp, rpc, rpc+udp, rpc+kv, rpc+kv+udp, memcached,
+// memcached+udp or http for resp; an IPv6 address stands in brackets. Only memcached and HTTP have
+// a default port.
 Result<Target> parse_target(std::string_view text);
 
 }  // namespace rubato::load

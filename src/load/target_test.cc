@@ -14,6 +14,7 @@ TEST(Target, is_a_protocol_a_host_and_a_port) {
   EXPECT_EQ(parse_target("spin://10.0.0.1:1").value().protocol, Protocol::kSpin);
   EXPECT_EQ(parse_target("rpc://10.0.0.1:1").value().protocol, Protocol::kRpc);
   EXPECT_EQ(parse_target("spin+udp://10.0.0.1:1").value().protocol, Protocol::kSpinUdp);
+  EXPECT_EQ(parse_target("rpc+kv+udp://10.0.0.1:1").value().protocol, Protocol::kRpcKvUdp);
   EXPECT_EQ(parse_target("rpc+udp://10.0.0.1:1").value().protocol, Protocol::kRpcUdp);
   EXPECT_EQ(parse_target("rpc+kv://10.0.0.1:1").value().protocol, Protocol::kRpcKv);
   EXPECT_EQ(parse_target("resp://[::1]:65535").value().host, "::1");
@@ -27,6 +28,8 @@ TEST(Target, the_port_of_memcached_may_be_left_out) {
     EXPECT_EQ(target.port, 11211);
   }
   EXPECT_EQ(parse_target("memcached://cache:7").value().port, 7);
+  EXPECT_EQ(parse_target("memcached+udp://cache").value().port, 11211);
+  EXPECT_EQ(parse_target("memcached+udp://cache").value().protocol, Protocol::kMemcachedUdp);
   EXPECT_EQ(parse_target("memcached://[::1]").value().host, "::1");
   EXPECT_EQ(parse_target("memcached://[::1]:7").value().port, 7);
 }

@@ -47,7 +47,7 @@ struct Verb {
 
   // For a target that keeps values; null = the protocol lacks it.
   Sender sender(Protocol protocol) const {
-    return protocol == Protocol::kMemcached ? memcached : resp;
+    return speaks_memcached(protocol) ? memcached : resp;
   }
 };
 

@@ -24,6 +24,7 @@ UdpDatapath::Shared::Shared(std::unique_ptr<DatagramWire> wire_in, const UdpOpti
     : wire(std::move(wire_in)),
       options(options_in),
       protocol(protocol_in),
+      next_flow(options_in.first_flow),
       token_of(random_key()) {}
 
 UdpDatapath::UdpDatapath(std::unique_ptr<DatagramWire> wire, const UdpOptions& options,

@@ -26,12 +26,15 @@
 #include "base/siphash.h"
 #include "datapath/datagram.h"
 #include "datapath/flow_index.h"
+#include "datapath/stream_flow.h"
 
 namespace rubato::rpc {
 
 struct UdpOptions {
   uint32_t max_flows = 10000;
   Nanos idle_timeout = Nanos::seconds(30);
+  uint64_t first_flow = 1;  // the numbers of its flows begin here
+  FlowLimits limits;
 };
 
 // Counts of dropped datagrams.
@@ -71,7 +74,7 @@ class UdpDatapath final : public Datapath {
     const std::unique_ptr<DatagramWire> wire;
     const UdpOptions options;
     Protocol& protocol;
-    std::atomic<uint64_t> next_flow{1};
+    std::atomic<uint64_t> next_flow;
     std::atomic<uint32_t> open_flows{0};
     DrainFlag<> draining;
     const SipHash token_of;

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kInboxKeptBytes = 4096;
 
 SessionKey key_of(const DatagramPeer& from, uint32_t session) {
-  return {from.address, from.port, session};
+  return {from.address, from.scope, from.vlan, from.port, session};
 }
 
 }  // namespace
@@ -21,19 +21,20 @@ size_t SessionKeyHash::operator()(const SessionKey& key) const {
   uint64_t halves[2];
   std::memcpy(halves, key.address.data(), sizeof halves);
   uint64_t h = halves[0] ^ (halves[1] * 0x9e3779b97f4a7c15) ^ (uint64_t{key.port} << 32) ^
-               key.session;
+               (uint64_t{key.vlan} << 48) ^ key.session ^ (key.scope * 0x9e3779b97f4a7c15);
   h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93;
   return h ^ (h >> 32);
 }
 
 UdpFlow::UdpFlow(UdpQueue& queue, FlowHost& host, uint64_t id, const DatagramPeer& peer,
                  const SessionKey& key, Instant opened)
-    : StreamFlow(host, id, to_text(peer), opened), queue_(queue), address_(peer), key_(key) {}
+    : StreamFlow(host, id, to_text(peer), opened), queue_(queue), key_(key), address_(peer) {}
 
 UdpFlow::~UdpFlow() { queue_.forget(key_); }
 
-bool UdpFlow::put(std::string_view datagram, Instant when) {
+bool UdpFlow::put(std::string_view datagram, const DatagramPeer& from, Instant when) {
   const std::lock_guard lock(mutex_);
+  address_ = from;
   if (inbox_.size() - taken_ + datagram.size() > kInboxBytes) return false;
   inbox_.append(datagram);
   came_ = when;
@@ -59,13 +60,18 @@ Transfer UdpFlow::receive(char* to, size_t room, bool, Instant& when) {
 Transfer UdpFlow::transmit(std::string_view bytes) {
   const Decoded frame = decode(bytes, Side::kServer);
   const size_t size = frame.state == Decoded::State::kComplete ? frame.length : bytes.size();
-  queue_.send(bytes.substr(0, size), address_);
+  DatagramPeer to;
+  {
+    const std::lock_guard lock(mutex_);
+    to = address_;
+  }
+  queue_.send(bytes.substr(0, size), to);
   return {Transfer::State::kMoved, size};
 }
 
 UdpQueue::UdpQueue(UdpDatapath::Shared& shared, WorkerId worker)
     : shared_(shared),
-      owner_queue_(*this, shared.index, FlowLimits{}, shared.draining),
+      owner_queue_(*this, shared.index, shared.options.limits, shared.draining),
       wire_queue_(shared.wire->queue(worker)),
       last_poll_(datapath_now()) {}
 
@@ -124,7 +130,7 @@ uint32_t UdpQueue::take(std::string_view datagram, const DatagramPeer& from,
     if (found.message.kind != Kind::kGoodbye) refuse(frame, from, Fault::kNoSession);
     return 0;
   }
-  if (!flow->put(frame, now)) {
+  if (!flow->put(frame, from, now)) {
     full_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
@@ -133,11 +139,17 @@ uint32_t UdpQueue::take(std::string_view datagram, const DatagramPeer& from,
 
 // Never zero, which clients send that have none.
 uint64_t UdpQueue::token_of(const SessionKey& key) const {
-  std::array<char, sizeof key.address + sizeof key.port + sizeof key.session> bytes{};
+  std::array<char, sizeof(SessionKey)> bytes{};
   char* to = bytes.data();
-  std::memcpy(to, key.address.data(), sizeof key.address);
-  std::memcpy(to + sizeof key.address, &key.port, sizeof key.port);
-  std::memcpy(to + sizeof key.address + sizeof key.port, &key.session, sizeof key.session);
+  const auto append = [&to](const void* field, size_t size) {
+    std::memcpy(to, field, size);
+    to += size;
+  };
+  append(key.address.data(), sizeof key.address);
+  append(&key.scope, sizeof key.scope);
+  append(&key.vlan, sizeof key.vlan);
+  append(&key.port, sizeof key.port);
+  append(&key.session, sizeof key.session);
   return std::max(shared_.token_of({bytes.data(), bytes.size()}), uint64_t{1});
 }
 
@@ -156,14 +168,19 @@ void UdpQueue::answer_without_token(const Message& message, const SessionKey& ke
 
 UdpFlow* UdpQueue::open(const SessionKey& key, const DatagramPeer& from, Instant now) {
   const uint64_t id = shared_.next_flow.fetch_add(1, std::memory_order_relaxed);
+  const Peer peer{id, to_text(from)};
   std::unique_ptr<Session> session;
-  if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < shared_.options.max_flows) {
-    session = shared_.protocol.open({id, to_text(from)});
+  // What the protocol has to say is for connections; this is one header.
+  const bool served = shared_.protocol.refusal_for(peer).empty();
+  if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < shared_.options.max_flows &&
+      served) {
+    session = shared_.protocol.open(peer);
   }
   if (session == nullptr) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     refused_.fetch_add(1, std::memory_order_relaxed);
-    send_header({Kind::kError, key.session, static_cast<uint32_t>(Fault::kSessions), 0, {}}, from);
+    const Fault fault = served ? Fault::kSessions : Fault::kAddress;
+    send_header({Kind::kError, key.session, static_cast<uint32_t>(fault), 0, {}}, from);
     return nullptr;
   }
   auto flow = std::make_unique<UdpFlow>(*this, owner_queue_.host(), id, from, key, now);
@@ -203,12 +220,13 @@ void UdpQueue::flush(Request& request) {
   shared_.wire->here().push();
 }
 
-void UdpQueue::wait(Nanos limit) {
+void UdpQueue::wait_by(Nanos limit, const Sleep& sleep) {
   const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held() || owner_queue_.has_yielded()) return;
   reap();
   owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.options.idle_timeout);
-  sleep_.wait(std::min(limit, OwnerQueue::kSweepRound));
+  if (!sleep_.may_sleep()) return;
+  sleep(std::min(limit, OwnerQueue::kSweepRound));
   last_poll_ = datapath_now();
 }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "datapath/guest_queue.h"
 #include "datapath/queue_sleep.h"
 #include "datapath/owner_queue.h"
 #include "datapath/stream_flow.h"
@@ -19,9 +20,11 @@
 
 namespace rubato::rpc {
 
-// The identity of a session.
+// The identity of a session. The same address may belong to two hosts on two networks.
 struct SessionKey {
   std::array<uint8_t, 16> address{};
+  uint32_t scope = 0;
+  uint16_t vlan = 0;
   uint16_t port = 0;
   uint32_t session = 0;
 
@@ -41,8 +44,9 @@ class UdpFlow final : public StreamFlow {
           const SessionKey& key, Instant opened);
   ~UdpFlow() override;
 
-  // Called by the queue's poller, before on_event. False: the inbox is full.
-  bool put(std::string_view datagram, Instant when);
+  // Called by the queue's poller, before on_event. The session's answers go to `from` from now on,
+  // whose Ethernet address may be another one. False: the inbox is full.
+  bool put(std::string_view datagram, const DatagramPeer& from, Instant when);
 
   void abort() override { request_push(); }
 
@@ -55,15 +59,15 @@ class UdpFlow final : public StreamFlow {
 
  private:
   UdpQueue& queue_;
-  const DatagramPeer address_;
   const SessionKey key_;
   std::mutex mutex_;  // guards the fields below: the owner reads them, perhaps on another worker
+  DatagramPeer address_;
   std::string inbox_;
   size_t taken_ = 0;  // of inbox_
   Instant came_;      // arrival of its last datagram
 };
 
-class UdpQueue final : public DatapathQueue {
+class UdpQueue final : public GuestQueue {
  public:
   UdpQueue(UdpDatapath::Shared& shared, WorkerId worker);
   ~UdpQueue() override;
@@ -76,8 +80,13 @@ class UdpQueue final : public DatapathQueue {
   Request* finish(Request& request) override { return StreamFlow::of(request).finished(request); }
   void flush(Request& request) override;
   void push() override { wire_queue_.push(); }
-  void wait(Nanos limit) override;
+  void wait(Nanos limit) override {
+    wait_by(limit, [this](Nanos less) { sleep_.wait(less); });
+  }
   void wake() override { sleep_.wake(); }
+  std::span<const int> files() const override { return wire_queue_.files(); }
+  void wait_by(Nanos limit, const Sleep& sleep) override;
+  void join(DatapathQueue& host) override { sleep_.join(host); }
 
   // Sends a frame, which may be lost as on any wire. Any thread.
   void send(std::string_view frame, const DatagramPeer& to) { shared_.wire->send(to, frame); }

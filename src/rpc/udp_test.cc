@@ -9,6 +9,7 @@
 
 #include "base/prng.h"
 #include "datapath/tcp_socket.h"
+#include "datapath/testing/memory_wire.h"
 #include "datapath/time_source.h"
 #include "datapath/udp_wire.h"
 #include "rpc/testing/echo_session.h"
@@ -314,6 +315,56 @@ TEST_F(UdpTest, a_drained_session_is_told_of_its_credit_without_asking) {
   ASSERT_TRUE(hear());
   EXPECT_EQ(message_.kind, Kind::kCredit);
   EXPECT_GE(message_.amount, 1u);
+}
+
+// On a wire where peers have Ethernet addresses and networks.
+class UdpPeers : public UdpTest {
+ protected:
+  void SetUp() override {
+    auto wire = std::make_unique<rubato::testing::MemoryWire>(1, rubato::testing::WireFaults{}, 1);
+    wire_ = wire.get();
+    datapath_ = UdpDatapath::open(std::move(wire), {}, *this).value();
+    peer_.address = {10, 0, 0, 1};
+    peer_.port = 5;
+  }
+  // The last frame that answers this one.
+  Message exchange(const std::string& token, const Message& message) {
+    wire_->put({peer_, token + framed(message)});
+    serve();
+    datapath_->queue(WorkerId{0}).push();
+    while (wire_->take(peer_.port, heard_)) continue;
+    const Decoded found = decode(heard_, Side::kServer);
+    EXPECT_EQ(found.state, Decoded::State::kComplete);
+    return found.message;
+  }
+  std::string greet() {
+    std::string token(kTokenBytes, '\0');
+    encode_token(token.data(), exchange(kNoToken, {Kind::kHello, 7, 0, 0, {}}).id);
+    EXPECT_EQ(exchange(token, {Kind::kHello, 7, 0, 0, {}}).kind, Kind::kWelcome);
+    return token;
+  }
+
+  rubato::testing::MemoryWire* wire_ = nullptr;
+  DatagramPeer peer_;
+};
+
+TEST_F(UdpPeers, answers_go_to_the_ethernet_address_that_the_client_has_now) {
+  peer_.mac = {2, 0, 0, 0, 0, 1};
+  const std::string token = greet();
+  peer_.mac = {2, 0, 0, 0, 0, 2};
+  EXPECT_EQ(exchange(token, {Kind::kRequest, 7, 0, 1, "a"}).body, "a");
+  EXPECT_EQ(wire_->taken_from.mac, peer_.mac);
+  EXPECT_EQ(admission_.pool().sessions(), 1);
+}
+
+TEST_F(UdpPeers, one_address_on_two_networks_is_two_clients) {
+  const std::string token = greet();
+  for (const bool by_vlan : {false, true}) {
+    by_vlan ? peer_.vlan = 3 : peer_.scope = 2;
+    EXPECT_EQ(exchange(token, {Kind::kRequest, 7, 0, 1, "a"}).kind, Kind::kError);
+    EXPECT_NE(greet(), token);
+  }
+  EXPECT_EQ(admission_.pool().sessions(), 3);
 }
 
 TEST_F(UdpTest, whatever_comes_the_server_goes_on) {

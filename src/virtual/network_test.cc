@@ -189,5 +189,29 @@ TEST(Network, datagrams_get_lost_come_twice_and_overtake_each_other) {
   });
 }
 
+TEST(Network, a_message_of_several_parts_is_one_datagram) {
+  run({}, [] {
+    const int to = ::socket(AF_INET, SOCK_DGRAM, 0);
+    const int from = ::socket(AF_INET, SOCK_DGRAM, 0);
+    sockaddr_in address = loopback(kPort);
+    ::bind(to, raw(address), sizeof address);
+    std::string parts[] = {"one ", "and ", "another"};
+    iovec pieces[] = {{parts[0].data(), parts[0].size()},
+                      {parts[1].data(), parts[1].size()},
+                      {parts[2].data(), parts[2].size()}};
+    msghdr message{};
+    message.msg_name = &address;
+    message.msg_namelen = sizeof address;
+    message.msg_iov = pieces;
+    message.msg_iovlen = 3;
+    EXPECT_EQ(::sendmsg(from, &message, 0), 15);
+    char bytes[32];
+    EXPECT_EQ(std::string(bytes, static_cast<size_t>(::recv(to, bytes, sizeof bytes, 0))),
+              "one and another");
+    ::close(to);
+    ::close(from);
+  });
+}
+
 }  // namespace
 }  // namespace rubato::virt

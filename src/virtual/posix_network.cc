@@ -14,6 +14,7 @@
 
 #include <cstdarg>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "virtual/network.h"
@@ -67,9 +68,14 @@ std::string_view bytes(const void* data, size_t size) {
 }
 
 ssize_t transmit(Network& network, int fd, const msghdr& message, int flags) {
-  const iovec& part = message.msg_iov[0];
-  return network.send(fd, bytes(part.iov_base, part.iov_len), flags,
-                      static_cast<const sockaddr*>(message.msg_name));
+  const std::span parts(message.msg_iov, message.msg_iovlen);
+  const auto* const to = static_cast<const sockaddr*>(message.msg_name);
+  if (parts.size() == 1) {
+    return network.send(fd, bytes(parts[0].iov_base, parts[0].iov_len), flags, to);
+  }
+  std::string whole;
+  for (const iovec& part : parts) whole += bytes(part.iov_base, part.iov_len);
+  return network.send(fd, whole, flags, to);
 }
 
 }  // namespace

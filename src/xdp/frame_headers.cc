@@ -95,6 +95,15 @@ uint64_t pseudo_sum(const DatagramPeer& peer, size_t udp_bytes) {
   return sum_of(text(peer.address), sum_of(text(peer.local), kUdp + udp_bytes));
 }
 
+// `udp` is the header and the payload. The checksum of the whole datagram, its own field included,
+// folds to all ones.
+bool udp_checksum_fits(std::string_view udp, const DatagramPeer& peer) {
+  const uint64_t pseudo = pseudo_sum(peer, udp.size());
+  const uint16_t given = word_at(udp, 6);
+  if (given == 0) return !peer.ipv6;
+  return given == folded(pseudo) || folded(sum_of(udp, pseudo)) == 0xffff;
+}
+
 void write_udp(char* at, size_t udp_bytes, const DatagramPeer& peer, uint16_t port) {
   put_word(at, port);
   put_word(at + 2, peer.port);
@@ -162,6 +171,7 @@ bool parse_frame(std::string_view frame, ParsedFrame& parsed) {
   if (rest.size() < kUdpBytes) return false;
   const size_t length = word_at(rest, 4);
   if (length < kUdpBytes || length > rest.size()) return false;
+  if (!udp_checksum_fits(rest.substr(0, length), peer)) return false;
   peer.port = word_at(rest, 0);
   parsed.to_port = word_at(rest, 2);
   parsed.payload = rest.substr(kUdpBytes, length - kUdpBytes);

@@ -22,10 +22,10 @@ struct ParsedFrame {
   std::string_view payload;
 };
 
-// False: `frame` is no whole UDP datagram as above, its lengths do not fit each other, or the
-// checksum of its IPv4 header is wrong. Bytes behind the datagram are padding. The checksum of UDP
-// is not looked at: a kernel that sends over a virtual link leaves it to the hardware that is not
-// there.
+// False: `frame` is no whole UDP datagram as above, its lengths do not fit each other, or a
+// checksum is wrong. Bytes behind the datagram are padding. UDP's checksum may be missing over IPv4
+// (RFC 768), and may be that of the pseudo header alone: a kernel that sends over a virtual link
+// leaves the rest to the hardware that is not there (CHECKSUM_PARTIAL).
 bool parse_frame(std::string_view frame, ParsedFrame& parsed);
 
 // Header bytes of an answer to `peer`.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/prng.h"
@@ -127,6 +128,30 @@ TEST(FrameHeaders, what_is_no_whole_datagram_is_not_taken) {
   std::string to_none = kIpv4;  // port 0
   to_none[36] = to_none[37] = 0;
   EXPECT_FALSE(parse_frame(to_none, parsed));
+}
+
+// The right one; none, over IPv4; and that of the pseudo header, which a virtual link leaves.
+TEST(FrameHeaders, of_all_checksums_of_udp_few_are_taken) {
+  const std::string six = ipv6("ping");
+  for (const auto& [frame, field, taken] :
+       {std::tuple{kIpv4, 40, 3}, std::tuple{six, 14 + 40 + 6, 2}}) {
+    std::vector<uint32_t> good;
+    std::string tried = frame;
+    ParsedFrame parsed;
+    for (uint32_t sum = 0; sum <= 0xffff; ++sum) {
+      tried[static_cast<size_t>(field)] = static_cast<char>(sum >> 8);
+      tried[static_cast<size_t>(field) + 1] = static_cast<char>(sum);
+      if (parse_frame(tried, parsed)) good.push_back(sum);
+    }
+    EXPECT_EQ(good.size(), static_cast<size_t>(taken));
+    EXPECT_EQ(good.front() == 0, taken == 3);
+  }
+  // 10.77.0.2 and 10.77.0.1, UDP, 12 bytes: 0a4d + 0002 + 0a4d + 0001 + 0011 + 000c.
+  std::string partial = kIpv4;
+  partial[40] = 0x14;
+  partial[41] = static_cast<char>(0xba);
+  ParsedFrame parsed;
+  EXPECT_TRUE(parse_frame(partial, parsed));
 }
 
 TEST(FrameHeaders, whatever_comes_stays_inside_the_frame) {

@@ -190,29 +190,43 @@ bool XdpQueue::enqueue(uint64_t frame, const DatagramPeer& to, size_t size) {
   descriptor.addr = static_cast<uint64_t>(first - parts_.frames->memory());
   descriptor.len = static_cast<uint32_t>(payload + size - first);
   descriptor.options = 0;
+  in_ring_.store(in_ring_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   unsent_.store(unsent_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (++unsubmitted_ >= kBatch) push_locked();
   return true;
 }
 
 void XdpQueue::push() {
-  if (unsent() == 0) return;
+  if (in_ring_.load(std::memory_order_relaxed) == 0) return;
   const std::lock_guard guard(lock_);
   push_locked();
 }
 
 // The kernel sends so many frames per call, and none while the completion ring is full. What it
-// leaves stays in the ring for the next push.
+// leaves stays in the ring for the next push; while the link is down that is everything.
 void XdpQueue::push_locked() {
+  bool link_is_down = false;
   xsk_ring_prod& ring = rings_[sends_by_]->sent;
   if (unsubmitted_ > 0) xsk_ring_prod__submit(&ring, std::exchange(unsubmitted_, 0));
   for (uint32_t kick = 0; kick < kMostKicks; ++kick) {
     if (left_in(ring) == 0 || xsk_ring_prod__needs_wakeup(&ring) == 0) break;
     const ssize_t n = ::sendto(files_[sends_by_], nullptr, 0, MSG_DONTWAIT, nullptr, 0);
+    link_is_down = n < 0 && (errno == ENETDOWN || errno == ENXIO);
     if (n < 0 && errno != EAGAIN && errno != EBUSY && errno != ENOBUFS && errno != EINTR) break;
     parts_.hardware[sends_by_]->refill(files_[sends_by_], false);
   }
-  unsent_.store(left_in(ring), std::memory_order_relaxed);
+  note_left(left_in(ring), link_is_down);
+}
+
+// Nobody waits for what is stuck, so that a server stops while its link is down. The ring keeps its
+// order, so the stuck ones leave first.
+void XdpQueue::note_left(uint32_t left, bool link_is_down) {
+  if (link_is_down && left > stuck_) {
+    lost_.fetch_add(left - stuck_, std::memory_order_relaxed);
+  }
+  stuck_ = link_is_down ? left : std::min(stuck_, left);
+  in_ring_.store(left, std::memory_order_relaxed);
+  unsent_.store(left - stuck_, std::memory_order_relaxed);
 }
 
 void XdpQueue::add_to(DatagramDrops& drops) const {

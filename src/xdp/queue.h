@@ -74,6 +74,7 @@ class XdpQueue final : public WireQueue {
   bool take(const xdp_desc& descriptor, Datagram& to, Instant now);
   bool enqueue(uint64_t frame, const DatagramPeer& to, size_t size);
   void push_locked();
+  void note_left(uint32_t left, bool link_is_down);
   size_t most_for(const DatagramPeer& peer) const {
     return peer.ipv6 ? parts_.most_ipv6 : parts_.most_ipv4;
   }
@@ -86,7 +87,9 @@ class XdpQueue final : public WireQueue {
   std::atomic<uint64_t> malformed_{0};
 
   alignas(limits::kCacheLineBytes) SpinLock lock_;
-  std::atomic<uint32_t> unsent_{0};  // in the transmit ring; written under the lock
+  std::atomic<uint32_t> in_ring_{0};  // these two are written under the lock
+  std::atomic<uint32_t> unsent_{0};   // of those, but for the stuck ones
+  uint32_t stuck_ = 0;  // they met a link that was down: counted as lost, and sent if it comes back
   uint32_t unsubmitted_ = 0;
   std::atomic<uint64_t> lost_{0};
 };

@@ -44,14 +44,20 @@ ifreq request_for(const std::string& interface) {
   return request;
 }
 
-// 1 where the driver does not say.
-uint32_t receive_queues_of(const Fd& socket, const std::string& interface) {
+// 1 where the driver does not say. Fails for more than there is memory for: what came in by the
+// others would be lost.
+Result<uint32_t> receive_queues_of(const Fd& socket, const std::string& interface) {
   ethtool_channels channels{};
   channels.cmd = ETHTOOL_GCHANNELS;
   ifreq request = request_for(interface);
   request.ifr_data = reinterpret_cast<char*>(&channels);
-  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) return 1;
-  return std::clamp(channels.combined_count + channels.rx_count, 1u, kMostHardwareQueues);
+  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) return 1u;
+  const uint32_t count = std::max(channels.combined_count + channels.rx_count, 1u);
+  if (count <= kMostHardwareQueues) return count;
+  const std::string most = std::to_string(kMostHardwareQueues);
+  return Error{"af_xdp: " + interface + " has " + std::to_string(count) +
+               " hardware queues, at most " + most + " can be served: ethtool -L " + interface +
+               " combined " + most};
 }
 
 // The address of one host, and not of every one.
@@ -144,7 +150,9 @@ Status XdpWire::look_at_interface() {
   const auto packet = static_cast<size_t>(std::max(request.ifr_mtu, 576));
   parts_.most_ipv4 = std::min(kMaxDatagramPayload, packet - kIpv4HeaderBytes);
   parts_.most_ipv6 = std::min(kMaxDatagramPayload, packet - kIpv6HeaderBytes);
-  hardware_queues_ = receive_queues_of(socket, parts_.interface);
+  const Result<uint32_t> count = receive_queues_of(socket, parts_.interface);
+  if (!count.ok()) return Error{count.error()};
+  hardware_queues_ = count.value();
   return Done{};
 }
 

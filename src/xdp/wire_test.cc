@@ -219,5 +219,45 @@ TEST_F(XdpWireTest, it_goes_on_when_the_link_was_down) {
   EXPECT_EQ(heard, "yes");
 }
 
+// A drain waits for no reply that the link does not take; the client may get it later.
+TEST_F(XdpWireTest, replies_that_meet_a_link_that_is_down_are_counted_and_not_waited_for) {
+  if (!open()) GTEST_SKIP() << reason_;
+  EchoDatagrams protocol;
+  auto datapath = DatagramDatapath::open(std::move(wire_), protocol).value();
+  DatapathQueue& queue = datapath->queue(WorkerId{0});
+  auto client = bed_.connect();
+  std::vector<Request*> taken;
+  const auto take = [&](const char* text) {
+    client->send(text);
+    std::array<Request*, 1> one{};
+    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    while (queue.poll(one) == 0 && datapath_now() < deadline) continue;
+    ASSERT_NE(one[0], nullptr);
+    taken.push_back(one[0]);
+  };
+  take("first");
+  take("second");
+  ASSERT_TRUE(namespaces().run_in_server("ip link set vs down"));
+  for (Request* request : taken) {
+    request->reply->append(request->payload);
+    request->datapath->finish(*request);
+    queue.push();
+  }
+  EXPECT_EQ(datapath->in_flight(), 0u);
+  EXPECT_EQ(datapath->wire().drops().unsent, 2u);
+  queue.push();
+  EXPECT_EQ(datapath->wire().drops().unsent, 2u);
+  ASSERT_TRUE(namespaces().run_in_server("ip link set vs up"));
+  client->send("third");
+  std::array<Request*, 1> one{};
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (queue.poll(one) == 0 && datapath_now() < deadline) client->send("third");
+  ASSERT_NE(one[0], nullptr);
+  one[0]->datapath->finish(*one[0]);  // without a reply
+  queue.push();
+  EXPECT_EQ(datapath->in_flight(), 0u);
+  EXPECT_EQ(datapath->wire().drops().unsent, 2u);
+}
+
 }  // namespace
 }  // namespace rubato::testing

@@ -15,6 +15,7 @@ import unittest
 import urllib.request
 
 from server import BINARY, PATIENCE_S, Server, refused
+from virtual_link import VirtualLink
 from waiting import eventually
 
 ID = b"12345678"
@@ -149,6 +150,7 @@ class Plain(unittest.TestCase):
     def test_a_reply_is_no_request(self):
         server = self.serve()
         connection = connected("127.0.0.1", server.port)
+        self.addCleanup(connection.close)
         for text in (b"OK", b"ERR", b"BUSY"):
             connection.send(ID + text)
         self.assertEqual(server.ask(connection, b"0", b"a request"[:8]), b"a requesOK")
@@ -191,31 +193,8 @@ class Plain(unittest.TestCase):
             self.assertEqual(status, 2, (args, text))
 
 
-def run_ip(*args):
-    subprocess.run(["ip", *args], check=True, capture_output=True)
-
-
-class Xdp(unittest.TestCase):
+class Xdp(VirtualLink, unittest.TestCase):
     """Server and client at the two ends of a virtual link."""
-
-    ADDRESS = "10.79.0.1"
-
-    def setUp(self):
-        self.ends = [f"rubato-{end}{os.getpid()}" for end in "sc"]
-        try:
-            for end in self.ends:
-                run_ip("netns", "add", end)
-                self.addCleanup(run_ip, "netns", "del", end)
-            run_ip("link", "add", "vs", "netns", self.ends[0], "type", "veth",
-                   "peer", "name", "vc", "netns", self.ends[1])
-        except (OSError, subprocess.CalledProcessError) as problem:
-            self.skipTest(f"network namespaces are not permitted here: {problem}")
-        for end, link, host in zip(self.ends, ("vs", "vc"), (1, 2)):
-            run_ip("-n", end, "addr", "add", f"10.79.0.{host}/24", "dev", link)
-            run_ip("-n", end, "link", "set", "lo", "up")
-            run_ip("-n", end, "link", "set", link, "up")
-        self.in_server = ("ip", "netns", "exec", self.ends[0])
-        self.in_client = ("ip", "netns", "exec", self.ends[1])
 
     def serve(self, *args, **kwargs):
         try:

@@ -11,6 +11,8 @@
 //   p n        the server takes up to n requests per queue, and those behind them in the
 //              same pipeline; with the highest bit of n set it refuses them
 //   t n        n seconds pass, and keys expire
+//   d n BYTES  a datagram of n bytes comes to the port of memcached over UDP and is answered; no
+//              reply to it is a request
 //
 // At the end all clients go, and nothing may be left: no request in service, no buffer. What is
 // read of RESP must be RESP.
@@ -25,7 +27,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "datapath/datagram_datapath.h"
 #include "datapath/loopback.h"
+#include "datapath/testing/memory_wire.h"
+#include "kv_server/memcached/datagrams.h"
 #include "kv_server/server/application.h"
 #include "load/reply_parser.h"
 #include "mechanism/clock/clock.h"
@@ -107,7 +112,11 @@ class FuzzedServer {
         admission_(rpc::AdmissionOptions{}),
         app_(*engine_, fuzz_options(account_), &admission_),
         protocol_(app_),
-        wire_(wire_options(account_), protocol_) {
+        wire_(wire_options(account_), protocol_),
+        port_(app_.server()) {
+    auto wire = std::make_unique<rubato::testing::MemoryWire>(1, rubato::testing::WireFaults{}, 1);
+    datagrams_ = wire.get();
+    datagram_path_ = DatagramDatapath::open(std::move(wire), port_, port_).value();
     Host host;
     host.datapath = &wire_;
     host.clock = &clock_;
@@ -137,6 +146,7 @@ class FuzzedServer {
     switch (what) {
       case 'c': return connect(client, static_cast<uint8_t>(take_byte(rest)) % 3);
       case 's': return send(client, rest);
+      case 'd': return exchange(rest);
       case 'e': wire_.finish_sending(client.flow); return;
       case 'r': return read(client);
       case 'x': return forget(client);
@@ -160,6 +170,44 @@ class FuzzedServer {
     const size_t length = std::min<size_t>(wanted, rest.size());
     wire_.submit(client.flow, rest.substr(0, length));
     rest.remove_prefix(length);
+  }
+
+  void exchange(std::string_view& rest) {
+    const auto wanted = static_cast<uint8_t>(take_byte(rest));
+    const std::string_view bytes = rest.substr(0, wanted);
+    rest.remove_prefix(bytes.size());
+    const std::vector<std::string> replies = answers_to(bytes);
+    for (size_t i = 0; i < replies.size(); ++i) check_reply(bytes, replies, i);
+    for (const std::string& reply : replies) RUBATO_CHECK(answers_to(reply).empty());
+  }
+
+  std::vector<std::string> answers_to(std::string_view bytes) {
+    DatagramPeer peer;
+    peer.address = {127, 0, 0, 1};
+    peer.port = 1;
+    datagrams_->put({peer, std::string(bytes)});
+    DatapathQueue& queue = datagram_path_->queue(WorkerId{0});
+    for (uint32_t n = queue.poll(polled_); n > 0; --n) {
+      app_.handle(*polled_[n - 1]);
+      polled_[n - 1]->datapath->finish(*polled_[n - 1]);
+    }
+    queue.push();
+    std::vector<std::string> replies;
+    for (std::string reply; datagrams_->take(peer.port, reply);) replies.push_back(reply);
+    RUBATO_CHECK(datagrams_->lent == 0);
+    return replies;
+  }
+
+  // The id of the request, the datagram's number, their count, zero.
+  static void check_reply(std::string_view request, const std::vector<std::string>& replies,
+                          size_t number) {
+    std::string header(request.substr(0, 2));
+    for (const size_t word : {number, replies.size(), size_t{0}}) {
+      header.push_back(static_cast<char>(word >> 8));
+      header.push_back(static_cast<char>(word));
+    }
+    RUBATO_CHECK(replies[number].starts_with(header));
+    RUBATO_CHECK(replies[number].size() <= kMaxDatagramPayload);
   }
 
   void forget(FuzzClient& client) {
@@ -219,7 +267,10 @@ class FuzzedServer {
   }
 
   bool is_empty() const {
-    return wire_.in_flight() == 0 && wire_.stats().flows_open == 0 && account_.buffers() == 0;
+    // The one request of the datagrams keeps as much.
+    const uint64_t kept = account_.buffers();
+    return wire_.in_flight() == 0 && wire_.stats().flows_open == 0 &&
+           datagram_path_->in_flight() == 0 && (kept == 0 || kept == ReplyBuffer::kFirstCapacity);
   }
 
   MemoryAccount account_;
@@ -229,6 +280,9 @@ class FuzzedServer {
   KvApplication app_;
   ByChoice protocol_;
   LoopbackDatapath wire_;
+  MemcachedDatagramPort port_;
+  rubato::testing::MemoryWire* datagrams_ = nullptr;
+  std::unique_ptr<DatagramDatapath> datagram_path_;
   std::array<FuzzClient, kClients> clients_;
   std::array<Request*, kBurst> polled_{};
 };

@@ -50,6 +50,8 @@ class MemcachedParser {
   // Bytes of the first request of `input`; 0 = the request is not complete, and `wanted` is its
   // least size (0 = unknown). A request that is wrong is complete too.
   size_t parse(std::string_view input, MemcachedRequest& request, size_t& wanted);
+  // The next bytes have nothing to do with those before.
+  void restart() { skipped_ = 0; }
 
  private:
   void parse_line(std::string_view line, MemcachedRequest& request, size_t& size);

@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemcachedSession: a connection of the port that speaks memcached's text protocol. Its requests
-// count as the commands of the table that do the same (incr as INCRBY). Otherwise it is a
-// KvSession, which CLIENT LIST shows. It shares keys and values with RESP clients, see item.h.
+// MemcachedSession: a client of memcached's text protocol. Otherwise it is a KvSession, which
+// CLIENT LIST shows. It shares keys and values with RESP clients, see item.h.
+// MemcachedConnection: one over TCP; memcached/datagrams.h has those over UDP.
 #pragma once
 
-#include "kv_server/memcached/parser.h"
+#include "kv_server/memcached/call.h"
 #include "kv_server/server/session.h"
 
 namespace rubato::kv {
 
-class MemcachedSession final : public KvSession {
+class MemcachedSession : public KvSession {
  public:
   MemcachedSession(Server& server, const Peer& peer)
       : KvSession(server, peer, Speaks::kMemcached) {}
 
-  Frame frame(std::string_view unread, Request& request) override;
-  void refuse(Request& request) override;
+  // Runs the request that frame() has found, on its worker.
+  virtual void run(Request& request) = 0;
+};
 
-  // Runs the request that frame() has found last.
-  void run(Request& request);
+class MemcachedConnection final : public MemcachedSession {
+ public:
+  MemcachedConnection(Server& server, const Peer& peer)
+      : MemcachedSession(server, peer), call_(server) {}
+
+  Frame frame(std::string_view unread, Request& request) override;
+  void refuse(Request& request) override { call_.refuse(request); }
+  void run(Request& request) override;
 
  private:
-  MemcachedParser parser_;
-  MemcachedRequest asked_;
+  MemcachedCall call_;
 };
 
 }  // namespace rubato::kv

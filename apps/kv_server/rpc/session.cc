@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "datapath/datapath.h"
+#include "kv_server/server/protected_mode.h"
 #include "kv_server/server/server.h"
 #include "runtime/app.h"
 
@@ -19,9 +20,10 @@ constexpr size_t kUnauthenticatedBytes = 10 * 16384 + 512;
 
 }  // namespace
 
-RpcKvSession::RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionController& admission)
+RpcKvSession::RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionController& admission,
+                           bool datagrams)
     : KvSession(server, peer, Speaks::kRpc),
-      rpc_(admission, peer.flow, {}, peer.address),
+      rpc_(admission, peer.flow, {.datagrams = datagrams}, peer.address),
       body_(RpcKvSession::max_reply_bytes(), server.options().memory) {}
 
 // The size that fits in a frame.
@@ -98,6 +100,11 @@ void RpcKvSession::end(Request& request) {
     checkpoint();
   }
   body_.shrink(kBodyKeptBytes);
+}
+
+std::string RpcDatagramPort::refusal_for(const Peer& peer) {
+  if (!server_.config().is_protected() || is_loopback(peer.address)) return {};
+  return protected_mode_answer(Speaks::kRpc);
 }
 
 }  // namespace rubato::kv

@@ -11,6 +11,9 @@
 // moment; borrows the admission controller.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "kv_server/server/session.h"
 #include "rpc/server_session.h"
 
@@ -18,7 +21,9 @@ namespace rubato::kv {
 
 class RpcKvSession final : public KvSession {
  public:
-  RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionController& admission);
+  // `datagrams`: over UDP, where a reply has to fit in one.
+  RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionController& admission,
+               bool datagrams = false);
   ~RpcKvSession() override { rpc_.withdraw(request_); }
 
   Frame frame(std::string_view unread, Request& request) override;
@@ -41,6 +46,22 @@ class RpcKvSession final : public KvSession {
   rpc::ServerRequest request_;  // the one in service
   ReplyBuffer body_;
   ReplyBuffer* replies_to_ = nullptr;  // the flow's, while a request runs
+};
+
+// Makes sessions over UDP. Thread safe as Protocol asks; borrows its arguments.
+class RpcDatagramPort final : public Protocol {
+ public:
+  RpcDatagramPort(Server& server, rpc::AdmissionController& admission)
+      : server_(server), admission_(admission) {}
+
+  std::unique_ptr<Session> open(const Peer& peer) override {
+    return std::make_unique<RpcKvSession>(server_, peer, admission_, true);
+  }
+  std::string refusal_for(const Peer& peer) override;
+
+ private:
+  Server& server_;
+  rpc::AdmissionController& admission_;
 };
 
 }  // namespace rubato::kv

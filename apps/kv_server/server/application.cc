@@ -92,7 +92,7 @@ KvApplication::KvApplication(Engine& engine, const KvOptions& options,
 
 std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
   switch (server_.options().ports[peer.port]) {
-    case Speaks::kMemcached: return std::make_unique<MemcachedSession>(server_, peer);
+    case Speaks::kMemcached: return std::make_unique<MemcachedConnection>(server_, peer);
     case Speaks::kRpc: return std::make_unique<RpcKvSession>(server_, peer, *admission_);
     case Speaks::kResp: break;
   }

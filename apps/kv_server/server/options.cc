@@ -17,7 +17,8 @@ void merge_freed_memory_in_small_steps() { mallopt(M_MXFAST, 0); }
 }  // namespace
 
 bool KvOptions::has_memcached_port() const {
-  return std::find(ports.begin(), ports.end(), Speaks::kMemcached) != ports.end();
+  return memcached_udp ||
+         std::find(ports.begin(), ports.end(), Speaks::kMemcached) != ports.end();
 }
 
 Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, bool (*checkpoint)()) {

@@ -65,6 +65,8 @@ struct KvOptions {
   const TlsContext* tls = nullptr;  // of ports with TLS, shown by INFO; null = there are none
   std::vector<Speaks> ports{Speaks::kResp};  // the protocol of each of the datapath's ports
 
+  bool memcached_udp = false;  // a port beside those
+
   // True if a port speaks memcached's protocol, whose clients have no passwords.
   bool has_memcached_port() const;
 };

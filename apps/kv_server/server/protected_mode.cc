@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/server/protected_mode.h"
 
+#include <algorithm>
+#include <array>
+
 #include "rpc/frames.h"
 
 namespace rubato::kv {
@@ -11,6 +14,15 @@ bool is_loopback(std::string_view address) {
     if (address.starts_with(local)) return true;
   }
   return false;
+}
+
+bool is_loopback(const DatagramPeer& peer) {
+  constexpr std::array<uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  constexpr std::array<uint8_t, 16> kLocal{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  if (!peer.ipv6) return peer.address[0] == 127;
+  if (peer.address == kLocal) return true;
+  return std::equal(kMapped.begin(), kMapped.end(), peer.address.begin()) &&
+         peer.address[kMapped.size()] == 127;
 }
 
 std::string protected_mode_answer(Speaks speaks) {

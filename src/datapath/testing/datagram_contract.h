@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/prng.h"
 #include "datapath/datagram_datapath.h"
 #include "datapath/time_source.h"
 #include "mechanism/cpu/this_worker.h"
@@ -43,7 +45,7 @@ class DatagramBed {
   virtual size_t longest() const { return kMaxDatagramPayload; }
 };
 
-// A request is text that does not begin with '!'.
+// A request is text that does not begin with '!'. No refusal of one that begins with '#' fits.
 class EchoDatagrams final : public Protocol {
  public:
   struct EchoSession final : Session {
@@ -52,10 +54,32 @@ class EchoDatagrams final : public Protocol {
       request.at_once = datagram.starts_with('?');
       return {FrameState::kComplete, datagram.size()};
     }
-    void refuse(Request& request) override { request.reply->append("refused"); }
+    void refuse(Request& request) override {
+      const bool fits = !request.payload.starts_with('#');
+      request.reply->append(fits ? "refused" : std::string(kMaxDatagramPayload + 1, '#'));
+    }
     void answer(Request& request) override { request.reply->append("answered"); }
   };
   std::unique_ptr<Session> open(const Peer&) override { return std::make_unique<EchoSession>(); }
+};
+
+// Each datagram of a reply begins with its number, their number and the request's first byte.
+class NumberedReplies final : public DatagramRules {
+ public:
+  static constexpr size_t kMost = 10'000;
+  bool serves(const DatagramPeer&) const override { return serves_; }
+  size_t header_bytes() const override { return 3; }
+  void put_header(std::string_view request, uint32_t number, uint32_t count,
+                  char* to) const override {
+    to[0] = static_cast<char>(number);
+    to[1] = static_cast<char>(count);
+    to[2] = request[0];
+  }
+  size_t most_reply_bytes() const override { return kMost; }
+  MemoryAccount* memory() const override { return &account_; }
+
+  bool serves_ = true;
+  mutable MemoryAccount account_;
 };
 
 using MakeBed = std::function<std::unique_ptr<DatagramBed>()>;
@@ -68,7 +92,7 @@ inline std::ostream& operator<<(std::ostream& out, const NamedBed& bed) { return
 class DatagramContract : public ::testing::TestWithParam<NamedBed> {
  protected:
   // False: the wire is not permitted here.
-  bool open(uint32_t queues = 1) {
+  bool open(uint32_t queues = 1, const DatagramRules& rules = no_rules()) {
     bed_ = GetParam().make();
     std::string reason;
     std::unique_ptr<DatagramWire> wire = bed_->open(queues, reason);
@@ -76,8 +100,12 @@ class DatagramContract : public ::testing::TestWithParam<NamedBed> {
       reason_ = reason;
       return false;
     }
-    datapath_ = DatagramDatapath::open(std::move(wire), protocol_).value();
+    datapath_ = DatagramDatapath::open(std::move(wire), protocol_, rules).value();
     return true;
+  }
+  static const DatagramRules& no_rules() {
+    static const DatagramRules rules;
+    return rules;
   }
   void TearDown() override {
     set_no_worker();
@@ -115,6 +143,7 @@ class DatagramContract : public ::testing::TestWithParam<NamedBed> {
 
   std::unique_ptr<DatagramBed> bed_;
   EchoDatagrams protocol_;
+  NumberedReplies numbered_;
   std::unique_ptr<DatagramDatapath> datapath_;
   std::string reason_;
 };
@@ -178,7 +207,7 @@ TEST_P(DatagramContract, what_is_no_request_is_dropped_and_counted) {
   finish(take(1)[0], "done");
   EXPECT_EQ(hear(*client), "answered");
   EXPECT_EQ(hear(*client), "done");
-  EXPECT_EQ(datapath_->malformed(), 2u);
+  EXPECT_EQ(datapath_->drops().no_request, 2u);
 }
 
 TEST_P(DatagramContract, the_longest_datagrams_pass_and_longer_replies_are_refused) {
@@ -191,6 +220,117 @@ TEST_P(DatagramContract, the_longest_datagrams_pass_and_longer_replies_are_refus
   client->send("more");
   finish(take(1)[0], longest + "x");
   EXPECT_EQ(hear(*client), "refused");
+}
+
+TEST_P(DatagramContract, a_reply_that_does_not_fit_nor_its_refusal_is_counted) {
+  if (!open()) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  client->send("#");
+  finish(take(1)[0], std::string(bed_->longest() + 1, 'x'));
+  EXPECT_EQ(datapath_->drops().too_long, 1u);
+  EXPECT_EQ(datapath_->in_flight(), 0u);
+  EXPECT_EQ(client->receive(), "");
+}
+
+TEST_P(DatagramContract, a_long_reply_leaves_in_datagrams_with_numbers) {
+  NumberedReplies& rules = numbered_;
+  if (!open(1, rules)) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  const size_t part = bed_->longest() - rules.header_bytes();
+  for (const size_t size : {size_t{1}, part, part + 1, 5 * part, NumberedReplies::kMost}) {
+    client->send("question");
+    Prng dice(size);
+    std::string reply(size, ' ');
+    for (char& c : reply) c = static_cast<char>(dice.next());
+    finish(take(1)[0], reply);
+    const size_t count = (size + part - 1) / part;
+    std::map<size_t, std::string> parts;
+    for (size_t i = 0; i < count; ++i) {
+      const std::string heard = hear(*client);
+      ASSERT_GE(heard.size(), rules.header_bytes());
+      EXPECT_EQ(static_cast<size_t>(heard[1]), count);
+      EXPECT_EQ(heard[2], 'q');
+      parts[static_cast<size_t>(heard[0])] = heard.substr(rules.header_bytes());
+    }
+    std::string whole;
+    for (const auto& [number, text] : parts) whole += text;
+    EXPECT_EQ(whole, reply);
+  }
+  client->send("question");
+  finish(take(1)[0], std::string(NumberedReplies::kMost + 1, 'x'));
+  EXPECT_EQ(hear(*client).substr(rules.header_bytes()), "refused");
+  EXPECT_LE(rules.account_.used(), ReplyBuffer::kFirstCapacity);  // one request keeps as much
+}
+
+TEST_P(DatagramContract, whom_the_rules_do_not_serve_gets_no_answer) {
+  NumberedReplies& rules = numbered_;
+  if (!open(1, rules)) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  rules.serves_ = false;
+  client->send("question");
+  std::array<Request*, 8> burst{};
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (datapath_->drops().not_served == 0 && datapath_now() < deadline) {
+    EXPECT_EQ(queue().poll(burst), 0u);
+  }
+  EXPECT_EQ(datapath_->drops().not_served, 1u);
+  EXPECT_EQ(client->receive(), "");
+}
+
+// A network that loses, doubles and reorders what the clients send. RUBATO_DATAGRAMS is how many.
+TEST_P(DatagramContract, every_datagram_of_a_bad_network_is_accounted_for) {
+  constexpr uint32_t kUnderway = 16;  // no more at once, so that no buffer is ever full
+  if (!open(2)) GTEST_SKIP() << reason_;
+  const char* const wanted = std::getenv("RUBATO_DATAGRAMS");
+  const auto count = static_cast<uint32_t>(wanted != nullptr ? std::atoi(wanted) : 2000);
+  std::vector<std::unique_ptr<DatagramClient>> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(bed_->connect());
+  std::vector<uint8_t> due(count);
+  std::vector<uint8_t> heard(count);
+  std::vector<uint32_t> underway;
+  std::vector<uint32_t> held;
+  uint64_t sent = 0;
+  Prng dice(7);
+  const auto pass_on = [&](uint32_t number) {
+    clients[number % clients.size()]->send(std::to_string(number));
+    underway.push_back(number);
+    ++due[number];
+    ++sent;
+  };
+  const auto serve = [&] {
+    for (Request* request : take(underway.size())) {
+      set_this_worker(dice.below(2));
+      if (dice.below(64) == 0) datapath_->steer(request->flow, WorkerId{dice.below(2)});
+      finish(request, request->payload);
+    }
+    for (uint32_t i : {0u, 1u}) queue(i).push();
+    set_no_worker();
+    for (const uint32_t number : underway) {
+      ++heard[static_cast<size_t>(std::stoul(hear(*clients[number % clients.size()])))];
+    }
+    underway.clear();
+  };
+  for (uint32_t number = 0; number < count; ++number) {
+    const double fate = dice.uniform();
+    if (fate < 0.1) continue;
+    fate < 0.3 ? held.push_back(number) : pass_on(number);
+    if (fate > 0.95) pass_on(number);
+    if (!held.empty() && dice.below(4) == 0) {
+      pass_on(held.back());
+      held.pop_back();
+    }
+    if (underway.size() >= kUnderway) serve();
+  }
+  for (const uint32_t number : held) {
+    pass_on(number);
+    if (underway.size() >= kUnderway) serve();
+  }
+  serve();
+  EXPECT_EQ(heard, due);
+  EXPECT_EQ(datapath_->stats().requests, sent);
+  const DatagramDrops drops = datapath_->wire().drops();
+  EXPECT_EQ(drops.ring_full + drops.no_frame + drops.malformed + drops.unsent, 0u);
+  EXPECT_EQ(datapath_->drops().no_request, 0u);
 }
 
 TEST_P(DatagramContract, frames_do_not_leak) {

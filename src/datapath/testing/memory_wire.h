@@ -64,10 +64,12 @@ class MemoryWire final : public DatagramWire {
                                  [&](const Message& sent) { return sent.peer.port == port; });
     if (at == sent_.end()) return false;
     bytes = at->bytes;
+    taken_from = at->peer;
     sent_.erase(at);
     return true;
   }
 
+  DatagramPeer taken_from;  // the client as the last reply that was taken names it
   uint64_t lost = 0;
   uint64_t doubled = 0;
   int64_t lent = 0;  // frames

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/joint.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "datapath/datagram_datapath.h"
+#include "datapath/tcp_socket.h"
+#include "datapath/testing/line_protocol.h"
+#include "datapath/udp_wire.h"
+
+namespace rubato::testing {
+namespace {
+
+constexpr Nanos kLong = Nanos::seconds(60);  // no test waits for its end
+
+Fd connect_to(int type, uint16_t port) {
+  const SocketAddress to = resolve("127.0.0.1", port).value();
+  Fd fd(::socket(AF_INET, type | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length), 0);
+  return fd;
+}
+
+// Lines over TCP and over UDP, of which a test is the worker.
+class Joint : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    tcp_ = TcpDatapath::open({}, lines_).value();
+    udp_ = DatagramDatapath::open(UdpWire::open({}).value(), lines_).value();
+    joint_ = JointDatapath::open(*tcp_, {udp_.get()}).value();
+    stream_ = connect_to(SOCK_STREAM, tcp_->port());
+    datagrams_ = connect_to(SOCK_DGRAM, udp_->wire().port());
+  }
+
+  DatapathQueue& queue() { return joint_->queue(WorkerId{0}); }
+  static void say(const Fd& to, std::string_view line) {
+    ASSERT_EQ(::send(to.get(), line.data(), line.size(), 0), static_cast<ssize_t>(line.size()));
+  }
+  // The next line of a stream, or the next datagram.
+  static std::string hear(const Fd& from) {
+    std::string text;
+    do {
+      std::array<char, 64> bytes;
+      const ssize_t n = ::recv(from.get(), bytes.data(), bytes.size(), 0);
+      if (n <= 0) break;
+      text.append(bytes.data(), static_cast<size_t>(n));
+    } while (!text.ends_with('\n'));
+    return text;
+  }
+  // Sleeps and polls until a request comes; each wait ends only by an event.
+  Request* next() {
+    std::array<Request*, 1> one{};
+    while (queue().poll(one) == 0) queue().wait(kLong);
+    return one[0];
+  }
+  static void answer(Request* request) {
+    request->reply->append(request->payload);
+    EXPECT_EQ(request->datapath->finish(*request), nullptr);
+  }
+
+  LineProtocol lines_;
+  std::unique_ptr<TcpDatapath> tcp_;
+  std::unique_ptr<DatagramDatapath> udp_;
+  std::unique_ptr<JointDatapath> joint_;
+  Fd stream_;
+  Fd datagrams_;
+};
+
+TEST_F(Joint, a_wait_ends_by_a_request_of_either_and_each_is_answered_where_it_came) {
+  for (int round = 0; round < 3; ++round) {
+    say(stream_, "line\n");
+    answer(next());
+    EXPECT_EQ(hear(stream_), "line\n");
+    say(datagrams_, "datagram\n");
+    Request* const request = next();
+    EXPECT_EQ(request->payload, "datagram\n");
+    answer(request);
+    queue().push();
+    EXPECT_EQ(hear(datagrams_), "datagram\n");
+  }
+  EXPECT_EQ(joint_->stats().requests, 6u);
+  EXPECT_EQ(joint_->stats().flows_open, 1u);
+  EXPECT_EQ(joint_->in_flight(), 0u);
+}
+
+// Each poll has room for one request, and both sides have more.
+TEST_F(Joint, neither_starves_the_other) {
+  constexpr int kEach = 20;
+  std::vector<Fd> streams;
+  for (int i = 0; i < kEach; ++i) {
+    streams.push_back(connect_to(SOCK_STREAM, tcp_->port()));
+    say(streams.back(), "line\n");
+    say(datagrams_, "datagram\n");
+  }
+  int lines = 0;
+  for (int i = 0; i < 2 * kEach; ++i) {
+    Request* const request = next();
+    if (i < kEach && request->payload == "line\n") ++lines;
+    answer(request);
+  }
+  EXPECT_GE(lines, kEach / 4);
+  EXPECT_LE(lines, kEach * 3 / 4);
+  queue().push();
+}
+
+TEST_F(Joint, a_wake_of_any_queue_ends_the_wait) {
+  for (DatapathQueue* queue : {&this->queue(), &tcp_->queue(WorkerId{0}),
+                               &udp_->queue(WorkerId{0})}) {
+    std::thread waker([&] { queue->wake(); });
+    this->queue().wait(kLong);
+    waker.join();
+    queue->wake();  // and one that came before
+    this->queue().wait(kLong);
+  }
+}
+
+TEST_F(Joint, what_a_guest_has_left_over_ends_no_wait_of_the_next) {
+  say(datagrams_, "one\n");
+  while (!queue().pending()) continue;
+  EXPECT_FALSE(tcp_->in_flight() > 0);
+  queue().wait(kLong);
+  answer(next());
+}
+
+TEST_F(Joint, a_flow_is_closed_by_the_datapath_that_has_it) {
+  say(stream_, "line\n");
+  Request* const request = next();
+  EXPECT_TRUE(joint_->close_flow(request->flow));
+  EXPECT_FALSE(joint_->close_flow(request->flow + 1));
+  EXPECT_FALSE(joint_->steer(request->flow, WorkerId{0}));
+  answer(request);
+}
+
+TEST_F(Joint, a_drain_is_one_of_all) {
+  say(datagrams_, "last\n");
+  Request* const request = next();
+  joint_->drain();
+  EXPECT_EQ(joint_->in_flight(), 1u);
+  queue().wait(kLong);
+  answer(request);
+  queue().push();
+  EXPECT_EQ(joint_->in_flight(), 0u);
+  say(datagrams_, "too late\n");
+  std::array<Request*, 1> one{};
+  while (udp_->stats().requests < 2) EXPECT_EQ(queue().poll(one), 0u);
+  queue().push();
+  EXPECT_EQ(hear(datagrams_), "last\n");
+  EXPECT_EQ(hear(datagrams_), "refused\n");
+}
+
+}  // namespace
+}  // namespace rubato::testing
