@@ -13,15 +13,11 @@
 
 #include "datapath/datagram_datapath.h"
 #include "datapath/tcp_socket.h"
-#include "datapath/testing/datagram_contract.h"
+#include "datapath/testing/datagram_bed.h"
 #include "datapath/udp_wire.h"
 #include "mechanism/cpu/this_worker.h"
 
 namespace rubato::testing {
-
-// Here only its beds are used.
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DatagramContract);
-
 namespace {
 
 constexpr uint32_t kWorkers = 3;

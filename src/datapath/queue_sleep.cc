@@ -25,9 +25,11 @@ Status QueueSleep::start(WireQueue& queue) {
 
 void QueueSleep::wait(Nanos limit) {
   queue_->push();
-  limit = std::max(limit, Nanos());
+  const bool sleeps = queue_->can_sleep();
+  limit = std::max(sleeps ? limit : std::min(limit, queue_->nap()), Nanos());
   const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
-  if (wake_token_.begin_wait() && queue_->can_sleep() && !queue_->has_left_over()) {
+  const bool looks_again = queue_->has_left_over() || (!sleeps && limit == Nanos());
+  if (wake_token_.begin_wait() && !looks_again) {
     ::ppoll(files_.data(), files_.size(), &time, nullptr);
   }
   wake_token_.end_wait();

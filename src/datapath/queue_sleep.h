@@ -24,7 +24,7 @@ class QueueSleep {
   // Fails with one line where the system has no eventfd.
   Status start(WireQueue& queue);
 
-  // Pushes, and sleeps if the queue can and has nothing left over.
+  // Pushes, and sleeps if the queue can and has nothing left over; dozes if it can only that.
   void wait(Nanos limit);
   void wake();
 
