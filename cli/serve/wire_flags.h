@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "cli/common/command_line.h"
 #include "cli/serve/serve_flags.h"
 #include "datapath/datagram.h"
@@ -16,8 +17,8 @@ namespace rubato::cli {
 struct WireOptions {
   std::string datapath;     // as given; empty = kernel
   uint32_t udp_batch = 0;  // datagrams per system call; 0 = not given
-
-  bool given() const { return !datapath.empty() || udp_batch > 0; }
+  std::string dpdk_arguments;  // of DPDK's environment
+  Nanos dpdk_nap;              // of idle workers; 0 = they look all the time
 };
 
 void add_wire_options(CommandLine& command, WireOptions& options);
