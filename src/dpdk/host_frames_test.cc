@@ -2,7 +2,10 @@
 #include "dpdk/host_frames.h"
 
 #include <gtest/gtest.h>
+#include <rte_ip.h>
 
+#include <array>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -175,6 +178,38 @@ TEST(HostFrames, fragments_are_told_from_malformed_datagrams) {
   frame = datagram(true);
   frame[20] = 44;
   EXPECT_EQ(kind_of(frame, true), FrameKind::kFragment);
+}
+
+// What is left to hardware is what DPDK leaves to it, and what is not is what DPDK computes.
+TEST(HostFrames, checksums_are_those_of_dpdk) {
+  constexpr uint64_t kByCard = RTE_MBUF_F_TX_UDP_CKSUM;
+  for (const bool ipv6 : {false, true}) {
+    DatagramPeer peer;
+    peer.ipv6 = ipv6;
+    peer.port = 40000;
+    for (size_t i = 0; i < 16; ++i) {
+      peer.address[i] = static_cast<uint8_t>(0xf1 + i);
+      peer.local[i] = static_cast<uint8_t>(0xa7 * i + 3);
+    }
+    for (const auto how : {xdp::UdpChecksum::kWhole, xdp::UdpChecksum::kPseudoHeader}) {
+      alignas(8) std::array<char, 256> bytes{};
+      char* const payload = bytes.data() + 128;
+      std::memcpy(payload, "payload", 7);
+      char* const ip = xdp::write_headers(payload, 7, peer, 7777, how) + 14;
+      uint16_t written = 0;
+      std::memcpy(&written, payload - 2, 2);
+      const auto& ip4 = *reinterpret_cast<const rte_ipv4_hdr*>(ip);
+      const auto& ip6 = *reinterpret_cast<const rte_ipv6_hdr*>(ip);
+      if (how == xdp::UdpChecksum::kPseudoHeader) {
+        EXPECT_EQ(written, ipv6 ? rte_ipv6_phdr_cksum(&ip6, kByCard)
+                                : rte_ipv4_phdr_cksum(&ip4, kByCard));
+      } else {
+        std::memset(payload - 2, 0, 2);
+        EXPECT_EQ(written, ipv6 ? rte_ipv6_udptcp_cksum(&ip6, payload - 8)
+                                : rte_ipv4_udptcp_cksum(&ip4, payload - 8));
+      }
+    }
+  }
 }
 
 TEST(HostFrames, only_the_address_of_one_host_is_taken) {
