@@ -8,10 +8,12 @@
 #include <rte_mempool.h>
 
 #include <array>
+#include <thread>
 #include <utility>
 
 #include "base/prng.h"
 #include "datapath/testing/datagram_contract.h"
+#include "datapath/testing/datagram_crowd.h"
 #include "dpdk/testing/environment.h"
 #include "dpdk/testing/frame_client.h"
 
@@ -247,6 +249,36 @@ TEST_F(DpdkWireTest, an_idle_worker_dozes_only_where_it_may_and_a_wake_ends_that
     if (nap == Nanos::seconds(1000)) datapath->queue(WorkerId{0}).wake();
     datapath->queue(WorkerId{0}).wait(Nanos::seconds(2000));
   }
+}
+
+TEST_F(DpdkWireTest, workers_that_look_at_once_lose_nothing) {
+  if (!open(Crowd::kWorkers, {.rings = 2, .nap = Nanos::micros(50)})) GTEST_SKIP() << reason_;
+  constexpr uint16_t kClients = 32;
+  constexpr uint32_t kRequests = 500;  // of each, one at a time
+  std::array<uint32_t, kClients> sent{};
+  uint32_t served = 0;
+  Crowd crowd(std::move(wire_));
+  const auto send = [&](uint16_t client) {
+    if (sent[client] == kRequests) return;
+    bed_->host().send(static_cast<uint16_t>(40000 + client), std::to_string(++sent[client]));
+  };
+  for (uint16_t client = 0; client < kClients; ++client) send(client);
+  const Instant deadline = datapath_now() + Nanos::seconds(30);
+  while (served < kClients * kRequests && datapath_now() < deadline) {
+    for (uint16_t client = 0; client < kClients; ++client) {
+      const std::string reply = bed_->host().receive(static_cast<uint16_t>(40000 + client));
+      if (reply.empty()) continue;
+      ASSERT_EQ(reply, std::to_string(sent[client]));
+      ++served;
+      send(client);
+    }
+    std::this_thread::yield();
+  }
+  crowd.end();
+  EXPECT_EQ(served, kClients * kRequests);
+  EXPECT_EQ(crowd.datapath().in_flight(), 0u);
+  EXPECT_EQ(crowd.datapath().stats().requests, served);
+  EXPECT_EQ(bed_->lent(), 0u);
 }
 
 TEST_F(DpdkWireTest, hostile_frames_harm_nobody) {

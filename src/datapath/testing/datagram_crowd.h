@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Workers that take in and finish each other's datagrams while a table moves the clients between
+// them, over any wire. The threads run until end().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "datapath/datagram_datapath.h"
+#include "datapath/testing/datagram_bed.h"
+#include "mechanism/cpu/this_worker.h"
+
+namespace rubato::testing {
+
+class Crowd {
+ public:
+  static constexpr uint32_t kWorkers = 3;
+
+  // The wire has as many queues.
+  explicit Crowd(std::unique_ptr<DatagramWire> wire)
+      : datapath_(DatagramDatapath::open(std::move(wire), protocol_).value()) {
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      threads_.emplace_back([this, i] { run_worker(i); });
+    }
+    threads_.emplace_back([this] { run_mover(); });
+  }
+  ~Crowd() { end(); }
+
+  void end() {
+    over_.store(true, std::memory_order_relaxed);
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  DatagramDatapath& datapath() { return *datapath_; }
+
+ private:
+
+  void run_worker(uint32_t me) {
+    set_this_worker(me);
+    DatapathQueue& queue = datapath_->queue(WorkerId{me});
+    while (!over_.load(std::memory_order_relaxed)) {
+      queue.push();
+      std::array<Request*, 8> burst{};
+      const uint32_t n = queue.poll(burst);
+      share(burst, n);
+      const uint32_t helped = datapath_->queue(WorkerId{(me + 1) % kWorkers}).poll(burst);
+      share(burst, helped);
+      Request* const request = steal();
+      if (request == nullptr && !queue.pending()) queue.wait(Nanos::millis(1));
+      if (request == nullptr) continue;
+      request->reply->append(request->payload);
+      request->datapath->finish(*request);
+    }
+    queue.push();
+    set_no_worker();
+  }
+
+  void run_mover() {
+    for (uint64_t i = 0; !over_.load(std::memory_order_relaxed); ++i) {
+      datapath_->steer(i % kSteeringGroups, WorkerId{static_cast<uint32_t>(i / 7 % kWorkers)});
+      static_cast<void>(datapath_->in_flight() + datapath_->stats().requests);
+      std::this_thread::yield();
+    }
+  }
+
+  void share(std::span<Request* const> burst, uint32_t n) {
+    const std::lock_guard guard(mutex_);
+    for (uint32_t i = 0; i < n; ++i) shared_.push_back(burst[i]);
+  }
+  Request* steal() {
+    const std::lock_guard guard(mutex_);
+    if (shared_.empty()) return nullptr;
+    Request* const first = shared_.front();
+    shared_.pop_front();
+    return first;
+  }
+
+  EchoDatagrams protocol_;
+  std::unique_ptr<DatagramDatapath> datapath_;
+  std::mutex mutex_;
+  std::deque<Request*> shared_;
+  std::atomic<bool> over_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace rubato::testing
