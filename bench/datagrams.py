@@ -72,7 +72,7 @@ def server(binary, wrapper, cpu, workers, args):
                 time.sleep(0.05)
             yield process.pid
         finally:
-            process.kill()
+            process.terminate()  # DPDK's XDP program would outlive a killed one
             process.wait()
             time.sleep(0.3)  # the kernel gives the link's queue free
 
