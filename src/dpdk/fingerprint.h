@@ -10,8 +10,8 @@
 
 namespace rubato {
 
-inline std::string dpdk_fingerprint() {
-  return std::string(RUBATO_VERSION) + "/" + __VERSION__ + "/" + std::to_string(sizeof(Datagram)) +
+inline std::string dpdk_fingerprint(const std::string& version) {
+  return version + "/" + __VERSION__ + "/" + std::to_string(sizeof(Datagram)) +
          "." + std::to_string(sizeof(DpdkWireOptions)) + "." +
          std::to_string(sizeof(DatagramDrops));
 }

@@ -27,8 +27,8 @@ Result<const DpdkPlugin*> load() {
     return Error{std::string("dpdk: no plugin (package rubato-dpdk): ") + ::dlerror()};
   }
   const auto* plugin = static_cast<const DpdkPlugin*>(::dlsym(library, kDpdkPluginSymbol));
-  if (plugin == nullptr || std::string(plugin->fingerprint) != dpdk_fingerprint()) {
-    return Error{"dpdk: " + path + " is of another version of rubato, not " + dpdk_fingerprint()};
+  if (plugin == nullptr || std::string(plugin->fingerprint) != dpdk_fingerprint(RUBATO_VERSION)) {
+    return Error{"dpdk: " + path + " is of another version of rubato, not " + dpdk_fingerprint(RUBATO_VERSION)};
   }
   return plugin;
 }

@@ -8,7 +8,7 @@
 
 namespace {
 
-const std::string kFingerprint = rubato::dpdk_fingerprint();
+const std::string kFingerprint = rubato::dpdk_fingerprint(RUBATO_VERSION);
 
 }  // namespace
 
