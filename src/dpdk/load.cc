@@ -27,8 +27,9 @@ Result<const DpdkPlugin*> load() {
     return Error{std::string("dpdk: no plugin (package rubato-dpdk): ") + ::dlerror()};
   }
   const auto* plugin = static_cast<const DpdkPlugin*>(::dlsym(library, kDpdkPluginSymbol));
-  if (plugin == nullptr || std::string(plugin->fingerprint) != dpdk_fingerprint(RUBATO_VERSION)) {
-    return Error{"dpdk: " + path + " is of another version of rubato, not " + dpdk_fingerprint(RUBATO_VERSION)};
+  const std::string mine = dpdk_fingerprint(RUBATO_VERSION);
+  if (plugin == nullptr || plugin->fingerprint != mine) {
+    return Error{"dpdk: " + path + " is of another version of rubato, not " + mine};
   }
   return plugin;
 }
