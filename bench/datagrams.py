@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a request of 64 bytes costs `rubato serve spin --udp` in CPU time, on a virtual link between
-two network namespaces, by kernel UDP one datagram at a time, by kernel UDP in batches, and by
-AF_XDP; with so many requests in flight, each client with a socket of its own. Needs root.
+two network namespaces, by kernel UDP one datagram at a time, by kernel UDP in batches, by AF_XDP,
+and by DPDK's net_af_xdp; with so many requests in flight, each client with a socket of its own.
+Needs root.
 
 The contenders take turns. Server and generator share one CPU and sleep when they have nothing to
-do, so they mostly take turns too. What the server's sleeping and waking costs is in the figures.
+do, so they mostly take turns too; DPDK's workers, which cannot sleep, nap. What the server's
+sleeping and waking, or napping, costs is in the figures.
 The kernel's work for a datagram counts for whoever calls it: the sender, mostly. Figures are
 medians over the rounds with their range; compare those of one run."""
 
@@ -23,6 +25,9 @@ CONTENDERS = {
     "udp, one at a time": ("--udp-batch", "1"),
     "udp, batches": (),
     "af_xdp": ("--datapath", "af_xdp:vs"),
+    "dpdk": ("--datapath", "dpdk:net_af_xdp0", "--dpdk-nap", "50us", "--dpdk-args",
+             "--no-huge -m 128 --no-pci --no-shconf --no-telemetry --log-level=error "
+             "--vdev=net_af_xdp0,iface=vs,busy_budget=0"),
 }
 ADDRESS = "10.81.0.1"
 PORT = 7391
@@ -67,7 +72,7 @@ def server(binary, wrapper, cpu, workers, args):
                 time.sleep(0.05)
             yield process.pid
         finally:
-            process.kill()
+            process.terminate()  # DPDK's XDP program would outlive a killed one
             process.wait()
             time.sleep(0.3)  # the kernel gives the link's queue free
 

@@ -6,14 +6,20 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/common/machine.h"
 #include "cli/doctor/doctor_findings.h"
+#include "dpdk/load.h"
 #include "load/socket.h"
 #include "mechanism/cpu/cgroup.h"
 
@@ -50,24 +56,79 @@ Finding af_xdp() {
   return {"af_xdp", Health::kInfo, "not in this kernel", "ordinary sockets are the default"};
 }
 
-std::string find_dpdk() {
-  namespace fs = std::filesystem;
-  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-                             "/usr/lib64", "/usr/local/lib", "/usr/local/lib/x86_64-linux-gnu"}) {
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      if (entry.path().filename().string().starts_with("librte_eal.so"))
-        return entry.path().string();
-    }
+// The plugin links DPDK, so it cannot be loaded without.
+Finding dpdk() {
+  const auto version = dpdk_version();
+  if (version.ok()) {
+    return {"dpdk", Health::kOk, version.value() + ", by the plugin librubato-dpdk.so",
+            "serve spin --datapath dpdk:PORT takes a whole port (docs/DATAPATHS.md)"};
   }
-  return "";
+  return {"dpdk", Health::kInfo, version.error(),
+          "only for a card of its own: install the package rubato-dpdk"};
 }
 
-Finding dpdk() {
-  const std::string library = find_dpdk();
-  if (!library.empty()) return {"dpdk", Health::kOk, library, "bind a NIC to vfio-pci to use it"};
-  return {"dpdk", Health::kInfo, "not installed",
-          "only for a NIC of its own: apt install dpdk libdpdk-dev"};
+// 0 where there is none.
+uint64_t number_in(const std::string& file) {
+  const std::string text = first_line(file);
+  uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// Of each node, its name and the MiB of free hugepages there.
+std::vector<std::pair<std::string, uint64_t>> numa_nodes() {
+  namespace fs = std::filesystem;
+  std::vector<std::pair<std::string, uint64_t>> nodes;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/sys/devices/system/node", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() < 5 || !name.starts_with("node") || name[4] < '0' || name[4] > '9') continue;
+    uint64_t kib = 0;
+    for (const auto& pages : fs::directory_iterator(entry.path() / "hugepages", ignored)) {
+      const std::string name_of_size = pages.path().filename().string();
+      uint64_t page_kib = 0;
+      const size_t digits = name_of_size.find('-') + 1;  // hugepages-2048kB
+      std::from_chars(name_of_size.data() + digits, name_of_size.data() + name_of_size.size(),
+                      page_kib);
+      kib += page_kib * number_in((pages.path() / "free_hugepages").string());
+    }
+    nodes.emplace_back(name, kib / 1024);
+  }
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+size_t entries_in(const char* folder) {
+  std::error_code failed;
+  const std::filesystem::directory_iterator entries(folder, failed);
+  return failed ? 0 : static_cast<size_t>(std::distance(begin(entries), end(entries)));
+}
+
+// DPDK's own drivers, other than those of virtual ports, reach a card by vfio.
+Finding vfio() {
+  const size_t groups = entries_in("/sys/kernel/iommu_groups");
+  const bool module = std::filesystem::exists("/dev/vfio/vfio");
+  const std::string found =
+      fmt::format("{}, {} IOMMU groups", module ? "/dev/vfio/vfio" : "no vfio module", groups);
+  if (module && groups > 0) {
+    return {"vfio", Health::kOk, found, "dpdk-devbind.py --bind=vfio-pci gives DPDK a card"};
+  }
+  if (groups == 0) {
+    return {"vfio", Health::kInfo, found,
+            "only for DPDK with a card: boot with intel_iommu=on iommu=pt (AMD: iommu=pt)"};
+  }
+  return {"vfio", Health::kInfo, found, "only for DPDK with a card: modprobe vfio-pci"};
+}
+
+// Memory that DPDK takes should be where its card is.
+Finding numa() {
+  const auto nodes = numa_nodes();
+  std::string found = fmt::format("{} node(s)", nodes.size());
+  for (const auto& [node, free_mib] : nodes) {
+    found += fmt::format(", {}: {} MiB in hugepages", node, free_mib);
+  }
+  return {"numa", Health::kInfo, found,
+          "DPDK: hugepages and workers on the card's node (/sys/class/net/*/device/numa_node)"};
 }
 
 std::string limit_text(rlim_t limit) {
@@ -123,7 +184,7 @@ Finding kernel() {
 }  // namespace
 
 std::vector<Finding> examine_mechanisms() {
-  return {io_uring(), af_xdp(), dpdk()};
+  return {io_uring(), af_xdp(), dpdk(), vfio(), numa()};
 }
 
 std::vector<Finding> examine_limits() {

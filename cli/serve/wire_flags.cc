@@ -5,6 +5,7 @@
 
 #include "cli/common/value_flags.h"
 #include "datapath/udp_wire.h"
+#include "dpdk/load.h"
 #include "xdp/wire.h"
 
 namespace rubato::cli {
@@ -12,6 +13,16 @@ namespace {
 
 constexpr const char* kKernel = "kernel";
 constexpr std::string_view kXdp = "af_xdp:";
+constexpr std::string_view kDpdk = "dpdk:";
+
+// The first option that is given and is not for this datapath; empty = none.
+std::string out_of_place(const WireOptions& options, bool datagrams, bool kernel, bool dpdk) {
+  if (!datagrams && !options.datapath.empty()) return "--datapath";
+  if (!kernel && options.udp_batch > 0) return "--udp-batch";
+  if (!dpdk && !options.dpdk_arguments.empty()) return "--dpdk-args";
+  if (!dpdk && options.dpdk_nap != Nanos()) return "--dpdk-nap";
+  return "";
+}
 
 }  // namespace
 
@@ -19,28 +30,40 @@ void add_wire_options(CommandLine& command, WireOptions& options) {
   command
       .add_text("--datapath", options.datapath,
                 "What receives and sends datagrams: kernel, its sockets; af_xdp:IFACE, the driver "
-                "of that interface (docs/DATAPATHS.md)")
-      .placeholder("kernel|af_xdp:IFACE")
+                "of that interface; dpdk:PORT, a port of DPDK by number or name "
+                "(docs/DATAPATHS.md)")
+      .placeholder("kernel|af_xdp:IFACE|dpdk:PORT")
       .default_text(kKernel);
   add_count(command, "--udp-batch", options.udp_batch, 1, UdpWireOptions::kMostBatch, "datagrams",
             "Datagrams per system call of --datapath kernel; 1 = each by its own, without GRO and "
             "GSO")
       .default_text("32");
+  command
+      .add_text("--dpdk-args", options.dpdk_arguments,
+                "Arguments of DPDK's environment (EAL) for --datapath dpdk, as in "
+                "--dpdk-args='--no-huge -m 256 --vdev=net_tap0'")
+      .placeholder("ARGS");
+  add_micros(command, "--dpdk-nap", options.dpdk_nap,
+             "How long an idle worker of --datapath dpdk sleeps between its looks; 0 = not at all, "
+             "so that its CPU is always busy",
+             "0");
 }
 
 bool WireOptions::takes_interface() const { return !datapath.empty() && datapath != kKernel; }
 
 Status check_wire_options(bool datagrams, const WireOptions& options, const char* needs) {
-  if (!datagrams && options.given()) {
-    return Error{std::string(options.udp_batch > 0 ? "--udp-batch" : "--datapath") +
-                 ": needs " + needs};
+  const std::string& datapath = options.datapath;
+  const bool kernel = datapath.empty() || datapath == kKernel;
+  const bool dpdk = datapath.starts_with(kDpdk) && datapath != kDpdk;
+  const bool xdp = datapath.starts_with(kXdp) && datapath != kXdp;
+  const std::string wrong =
+      out_of_place(options, datagrams, datagrams && kernel, datagrams && dpdk);
+  if (!wrong.empty() && !datagrams) return Error{wrong + ": needs " + needs};
+  if (!kernel && !dpdk && !xdp) {
+    return Error{"--datapath: '" + datapath + "' is not kernel, af_xdp:IFACE or dpdk:PORT"};
   }
-  if (options.datapath.empty() || options.datapath == kKernel) return Done{};
-  if (!options.datapath.starts_with(kXdp) || options.datapath == kXdp) {
-    return Error{"--datapath: '" + options.datapath + "' is not kernel or af_xdp:IFACE"};
-  }
-  if (options.udp_batch > 0) return Error{"--udp-batch: is for --datapath kernel"};
-  return Done{};
+  if (wrong.empty()) return Done{};
+  return Error{wrong + ": is for --datapath " + (wrong == "--udp-batch" ? kKernel : "dpdk:PORT")};
 }
 
 Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
@@ -50,6 +73,14 @@ Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
                           .bind = serve.tcp.bind,
                           .port = port,
                           .queues = serve.tcp.queues});
+  }
+  if (options.datapath.starts_with(kDpdk)) {
+    return open_dpdk_wire({.port = options.datapath.substr(kDpdk.size()),
+                           .arguments = options.dpdk_arguments,
+                           .bind = serve.tcp.bind,
+                           .udp_port = port,
+                           .queues = serve.tcp.queues,
+                           .nap = options.dpdk_nap});
   }
   UdpWireOptions udp;
   udp.bind = serve.tcp.bind;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "cli/common/command_line.h"
 #include "cli/serve/serve_flags.h"
 #include "datapath/datagram.h"
@@ -16,8 +17,9 @@ namespace rubato::cli {
 struct WireOptions {
   std::string datapath;     // as given; empty = kernel
   uint32_t udp_batch = 0;  // datagrams per system call; 0 = not given
+  std::string dpdk_arguments;  // of DPDK's environment
+  Nanos dpdk_nap;              // of idle workers; 0 = they look all the time
 
-  bool given() const { return !datapath.empty() || udp_batch > 0; }
   // Not of sockets of the kernel, of which there may be any number.
   bool takes_interface() const;
 };

@@ -79,7 +79,8 @@ struct DatagramDrops {
   uint64_t no_frame = 0;   // arrivals for which no frame was free, where they cannot wait for one
   uint64_t ring_full = 0;  // arrivals that a ring or a socket buffer had no room for, if known
   uint64_t malformed = 0;  // with a wrong length or header checksum, or from port 0
-  uint64_t passed = 0;     // left to the kernel: fragments and the like, if known
+  uint64_t fragments = 0;  // parts of datagrams, where no kernel puts them together
+  uint64_t passed = 0;     // not for the server, so left to the kernel if there is one; if known
   uint64_t unsent = 0;     // replies that the wire did not take
 };
 
@@ -114,6 +115,9 @@ class WireQueue {
   // and its worker must not.
   virtual std::span<const int> files() const = 0;
   bool can_sleep() const { return !files().empty(); }
+  // Of a queue that cannot: how long its idle worker may doze anyway before it looks again. Zero:
+  // it must look all the time, and its CPU is busy.
+  virtual Nanos nap() const { return {}; }
 };
 
 class DatagramWire {

@@ -158,7 +158,7 @@ size_t DatagramQueue::send_reply(DatagramRequest& request) {
 void DatagramQueue::wait_by(Nanos limit, const Sleep& sleep) {
   const PollLock lock(polling_);
   if (!lock.held() || !sleep_.may_sleep()) return;
-  sleep(limit);
+  sleep(sleep_.longest(limit));
   last_poll_ = datapath_now();
 }
 

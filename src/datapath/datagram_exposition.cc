@@ -11,6 +11,7 @@ void expose(OpenMetrics& out, const DatagramDrops& wire, const DatagramDatapath:
   const std::pair<const char*, uint64_t> reasons[] = {{"no_frame", wire.no_frame},
                                                       {"ring_full", wire.ring_full},
                                                       {"malformed", wire.malformed},
+                                                      {"fragment", wire.fragments},
                                                       {"no_request", above.no_request},
                                                       {"not_served", above.not_served},
                                                       {"too_long", above.too_long},
@@ -19,7 +20,7 @@ void expose(OpenMetrics& out, const DatagramDrops& wire, const DatagramDatapath:
     out.counter(count, OpenMetrics::label("reason", reason));
   }
   out.family("rubato_datagrams_passed", "counter",
-             "Datagrams that a datapath beside the kernel has left to it.");
+             "What a datapath beside the kernel has left to it, as it is not the server's.");
   out.counter(wire.passed);
 }
 

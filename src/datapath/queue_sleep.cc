@@ -23,11 +23,14 @@ Status QueueSleep::start(WireQueue& queue) {
 
 bool QueueSleep::may_sleep() {
   queue_->push();
-  return queue_->can_sleep() && !queue_->has_left_over();
+  return !queue_->has_left_over() && (queue_->can_sleep() || queue_->nap() > Nanos());
+}
+
+Nanos QueueSleep::longest(Nanos limit) const {
+  return std::max(queue_->can_sleep() ? limit : std::min(limit, queue_->nap()), Nanos());
 }
 
 void QueueSleep::wait(Nanos limit) {
-  limit = std::max(limit, Nanos());
   const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
   if (wake_token_.begin_wait()) ::ppoll(files_.data(), files_.size(), &time, nullptr);
   wake_token_.end_wait();

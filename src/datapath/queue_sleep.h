@@ -23,9 +23,11 @@ class QueueSleep {
   // Fails with one line where the system has no eventfd.
   Status start(WireQueue& queue);
 
-  // Pushes; false: the queue cannot sleep, or has something left over.
+  // Pushes; false: the queue can neither sleep nor nap, or has something left over.
   bool may_sleep();
-  // Requires may_sleep().
+  // The longest that wait() may take: `limit`, or the nap of a queue that cannot sleep.
+  Nanos longest(Nanos limit) const;
+  // Requires may_sleep(), and a limit that longest() gave.
   void wait(Nanos limit);
   void wake();
   // Every wake() wakes `host` too.

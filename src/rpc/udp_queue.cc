@@ -226,7 +226,7 @@ void UdpQueue::wait_by(Nanos limit, const Sleep& sleep) {
   reap();
   owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.options.idle_timeout);
   if (!sleep_.may_sleep()) return;
-  sleep(std::min(limit, OwnerQueue::kSweepRound));
+  sleep(sleep_.longest(std::min(limit, OwnerQueue::kSweepRound)));
   last_poll_ = datapath_now();
 }
 

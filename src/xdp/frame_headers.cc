@@ -104,12 +104,18 @@ bool udp_checksum_fits(std::string_view udp, const DatagramPeer& peer) {
   return given == folded(pseudo) || folded(sum_of(udp, pseudo)) == 0xffff;
 }
 
-void write_udp(char* at, size_t udp_bytes, const DatagramPeer& peer, uint16_t port) {
+void write_udp(char* at, size_t udp_bytes, const DatagramPeer& peer, uint16_t port,
+               UdpChecksum wanted) {
   put_word(at, port);
   put_word(at + 2, peer.port);
   put_word(at + 4, static_cast<uint32_t>(udp_bytes));
   put_word(at + 6, 0);
-  const uint16_t checksum = checksum_of(sum_of({at, udp_bytes}, pseudo_sum(peer, udp_bytes)));
+  const uint64_t pseudo = pseudo_sum(peer, udp_bytes);
+  if (wanted == UdpChecksum::kPseudoHeader) {
+    put_word(at + 6, static_cast<uint32_t>(folded(pseudo)));
+    return;
+  }
+  const uint16_t checksum = checksum_of(sum_of({at, udp_bytes}, pseudo));
   put_word(at + 6, checksum != 0 ? checksum : 0xffffu);  // 0 would say that there is none
 }
 
@@ -182,10 +188,11 @@ size_t header_bytes(const DatagramPeer& peer) {
   return ethernet_bytes(peer) + ip_bytes(peer) + kUdpBytes;
 }
 
-char* write_headers(char* payload, size_t payload_bytes, const DatagramPeer& peer, uint16_t port) {
+char* write_headers(char* payload, size_t payload_bytes, const DatagramPeer& peer, uint16_t port,
+                    UdpChecksum checksum) {
   const size_t udp_bytes = kUdpBytes + payload_bytes;
   char* at = payload - kUdpBytes;
-  write_udp(at, udp_bytes, peer, port);
+  write_udp(at, udp_bytes, peer, port, checksum);
   at -= ip_bytes(peer);
   peer.ipv6 ? write_ipv6(at, udp_bytes, peer) : write_ipv4(at, udp_bytes, peer);
   at -= ethernet_bytes(peer);

@@ -31,8 +31,14 @@ bool parse_frame(std::string_view frame, ParsedFrame& parsed);
 // Header bytes of an answer to `peer`.
 size_t header_bytes(const DatagramPeer& peer);
 
+enum class UdpChecksum : uint8_t {
+  kWhole,
+  kPseudoHeader,  // of that alone, not inverted: hardware adds the rest
+};
+
 // Writes the headers of a datagram from `port` to `peer` right in front of its payload, which is
-// `payload_bytes` long; returns their first byte. All checksums are computed.
-char* write_headers(char* payload, size_t payload_bytes, const DatagramPeer& peer, uint16_t port);
+// `payload_bytes` long; returns their first byte. The checksum of an IPv4 header is computed.
+char* write_headers(char* payload, size_t payload_bytes, const DatagramPeer& peer, uint16_t port,
+                    UdpChecksum checksum = UdpChecksum::kWhole);
 
 }  // namespace rubato::xdp

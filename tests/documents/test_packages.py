@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 7000
-PACKAGES = ("rubato", "librubato0.2", "librubato-dev", "rubato-doc")
+PACKAGES = ("rubato", "rubato-dpdk", "librubato0.2", "librubato-dev", "rubato-doc")
 
 
 def run(*command, **options):
@@ -42,6 +42,12 @@ class Packages(unittest.TestCase):
         for page in ("rubato.1.gz", "rubato-serve-kv.1.gz"):
             self.assertTrue((self.root / "usr/share/man/man1" / page).exists(), page)
         self.assertTrue((self.root / "lib/systemd/system/rubato.service").exists())
+
+    def test_dpdk_is_a_plugin_that_only_its_package_needs(self):
+        doctor = run(self.root / "usr/bin/rubato", "doctor", env=self.environment)
+        self.assertIn("by the plugin librubato-dpdk.so", doctor)
+        (package,) = (ROOT / "build/deb").glob("rubato_*.deb")
+        self.assertNotIn("librte", run("dpkg-deb", "--field", package, "Depends"))
 
     def test_a_program_builds_against_the_headers_and_serves(self):
         program = self.root / "own_sockets"

@@ -4,6 +4,7 @@
 // thread only.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -12,7 +13,7 @@
 #include <string_view>
 
 #include "datapath/tcp_socket.h"
-#include "datapath/testing/datagram_contract.h"
+#include "datapath/testing/datagram_bed.h"
 
 namespace rubato::testing {
 

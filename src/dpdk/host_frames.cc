@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dpdk/host_frames.h"
+
+#include <netinet/in.h>
+#include <rte_arp.h>
+#include <rte_ether.h>
+#include <rte_icmp.h>
+#include <rte_ip.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace rubato::dpdk {
+namespace {
+
+constexpr size_t kEthernetBytes = 14;
+constexpr size_t kTagBytes = 4;
+constexpr uint8_t kUdp = 17;
+constexpr uint8_t kIcmp = 1;
+constexpr uint8_t kIcmp6 = 58;
+constexpr uint8_t kTimeToLive = 64;
+constexpr uint8_t kNeighbourHops = 255;  // RFC 4861, section 7.1: it has passed no router
+constexpr uint8_t kEcho6 = 128;
+constexpr uint8_t kEchoReply6 = 129;
+constexpr uint8_t kSolicitation = 135;
+constexpr uint8_t kAdvertisement = 136;
+constexpr uint8_t kFragmentHeader = 44;
+constexpr uint16_t kPartOfDatagram = 0x3fff;  // more fragments, or an offset
+// From the ICMPv6 header on: the target, and the option with its Ethernet address.
+constexpr size_t kSolicitationBytes = 24;
+constexpr size_t kAdvertisementBytes = 32;
+constexpr uint8_t kSolicited = 0x40;
+constexpr uint8_t kOverride = 0x20;
+constexpr uint8_t kTargetMac = 2;
+
+bool is_group(const uint8_t* mac) { return (mac[0] & 1) != 0; }
+
+bool is_one_host4(const uint8_t* ip) { return ip[0] != 0 && ip[0] != 127 && ip[0] < 224; }
+
+bool is_unspecified6(const uint8_t* ip) {
+  return std::all_of(ip, ip + 16, [](uint8_t byte) { return byte == 0; });
+}
+
+bool is_one_host6(const uint8_t* ip) {
+  const bool low = std::all_of(ip, ip + 15, [](uint8_t byte) { return byte == 0; });
+  return ip[0] != 0xff && !(low && ip[15] <= 1);
+}
+
+// The frame's layers, of which sort_frame has checked that they lie inside.
+struct Layers {
+  char* frame;
+  uint8_t* ethernet;  // to, from, type
+  std::span<uint8_t> rest;
+  const HostAddress& host;
+
+  bool to_host() const { return std::memcmp(ethernet, host.mac.data(), 6) == 0; }
+  bool to_host_or_group() const { return to_host() || is_group(ethernet); }
+  size_t before_rest() const {
+    return static_cast<size_t>(rest.data() - reinterpret_cast<uint8_t*>(frame));
+  }
+  void answer_ethernet() const {
+    std::memcpy(ethernet, ethernet + 6, 6);
+    std::memcpy(ethernet + 6, host.mac.data(), 6);
+  }
+  SortedFrame answer(size_t rest_bytes) const {
+    answer_ethernet();
+    return {FrameKind::kAnswer, {}, before_rest() + rest_bytes};
+  }
+};
+
+SortedFrame sort_arp(const Layers& at) {
+  if (at.host.ipv6 || at.rest.size() < sizeof(rte_arp_hdr) || !at.to_host_or_group()) return {};
+  auto& arp = *reinterpret_cast<rte_arp_hdr*>(at.rest.data());
+  rte_arp_ipv4& data = arp.arp_data;
+  if (arp.arp_hardware != htons(RTE_ARP_HRD_ETHER) || arp.arp_protocol != htons(0x0800) ||
+      arp.arp_hlen != 6 || arp.arp_plen != 4 || arp.arp_opcode != htons(RTE_ARP_OP_REQUEST)) {
+    return {};
+  }
+  const uint32_t asker = data.arp_sip;
+  const uint32_t asked = data.arp_tip;
+  if (std::memcmp(&asked, at.host.ip.data(), 4) != 0) return {};
+  if (asker == asked || is_group(at.ethernet + 6)) return {};
+  arp.arp_opcode = htons(RTE_ARP_OP_REPLY);
+  data.arp_tha = data.arp_sha;
+  data.arp_tip = asker;
+  data.arp_sip = asked;
+  std::memcpy(&data.arp_sha, at.host.mac.data(), 6);
+  return at.answer(sizeof(rte_arp_hdr));
+}
+
+// `length`: of the packet.
+SortedFrame sort_echo4(const Layers& at, rte_ipv4_hdr& ip, size_t length) {
+  if (length < sizeof ip + sizeof(rte_icmp_hdr) || rte_ipv4_cksum(&ip) != 0) return {};
+  auto& icmp = *reinterpret_cast<rte_icmp_hdr*>(at.rest.data() + sizeof ip);
+  if (icmp.icmp_type != RTE_IP_ICMP_ECHO_REQUEST || icmp.icmp_code != 0) return {};
+  if (rte_raw_cksum(&icmp, length - sizeof ip) != 0xffff) return {};
+  icmp.icmp_type = RTE_IP_ICMP_ECHO_REPLY;
+  icmp.icmp_cksum = 0;
+  icmp.icmp_cksum = static_cast<uint16_t>(~rte_raw_cksum(&icmp, length - sizeof ip));
+  const uint32_t asker = ip.src_addr;
+  ip.src_addr = ip.dst_addr;
+  ip.dst_addr = asker;
+  ip.time_to_live = kTimeToLive;
+  ip.hdr_checksum = 0;
+  ip.hdr_checksum = rte_ipv4_cksum(&ip);
+  return at.answer(length);
+}
+
+// A datagram, if the bytes are one; the frame is for the host.
+SortedFrame sort_udp(const Layers& at) {
+  SortedFrame sorted;
+  const size_t bytes = at.before_rest() + at.rest.size();
+  if (!xdp::parse_frame({at.frame, bytes}, sorted.datagram)) {
+    sorted.kind = FrameKind::kMalformed;
+  } else if (sorted.datagram.to_port == at.host.port) {
+    sorted.kind = FrameKind::kDatagram;
+  }
+  return sorted;
+}
+
+SortedFrame sort_ipv4(const Layers& at) {
+  if (at.host.ipv6 || at.rest.size() < sizeof(rte_ipv4_hdr) || !at.to_host()) return {};
+  auto& ip = *reinterpret_cast<rte_ipv4_hdr*>(at.rest.data());
+  const uint8_t* const from = at.rest.data() + 12;
+  if (std::memcmp(at.rest.data() + 16, at.host.ip.data(), 4) != 0) return {};
+  if (!is_one_host4(from) || std::memcmp(from, at.host.ip.data(), 4) == 0) return {};
+  if (is_group(at.ethernet + 6)) return {};
+  if ((ntohs(ip.fragment_offset) & kPartOfDatagram) != 0) return {FrameKind::kFragment, {}, 0};
+  if (ip.next_proto_id == kUdp) return sort_udp(at);
+  const size_t length = ntohs(ip.total_length);
+  if (ip.next_proto_id != kIcmp || ip.version_ihl != 0x45 || length > at.rest.size()) return {};
+  return sort_echo4(at, ip, length);
+}
+
+// RFC 4861, sections 7.1.1 and 7.2.4; to all hosts where the asker has no address yet.
+SortedFrame advertise(const Layers& at, rte_ipv6_hdr& ip, uint8_t* icmp) {
+  const bool solicited = !is_unspecified6(ip.src_addr);
+  if (ip.hop_limits != kNeighbourHops || icmp[1] != 0) return {};
+  if (std::memcmp(icmp + 8, at.host.ip.data(), 16) != 0) return {};
+  ip.payload_len = htons(kAdvertisementBytes);
+  std::memcpy(ip.dst_addr, ip.src_addr, 16);
+  std::memcpy(ip.src_addr, at.host.ip.data(), 16);
+  if (!solicited) {
+    static constexpr uint8_t kAllHosts[16] = {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    static constexpr uint8_t kAllHostsMac[6] = {0x33, 0x33, 0, 0, 0, 1};
+    std::memcpy(ip.dst_addr, kAllHosts, 16);
+    std::memcpy(at.ethernet + 6, kAllHostsMac, 6);
+  }
+  std::memset(icmp, 0, 8);
+  icmp[0] = kAdvertisement;
+  icmp[4] = solicited ? kSolicited | kOverride : kOverride;
+  icmp[kSolicitationBytes] = kTargetMac;
+  icmp[kSolicitationBytes + 1] = 1;  // eight bytes
+  std::memcpy(icmp + kSolicitationBytes + 2, at.host.mac.data(), 6);
+  const uint16_t checksum = rte_ipv6_udptcp_cksum(&ip, icmp);
+  std::memcpy(icmp + 2, &checksum, 2);
+  return at.answer(sizeof ip + kAdvertisementBytes);
+}
+
+SortedFrame answer_echo6(const Layers& at, rte_ipv6_hdr& ip, uint8_t* icmp, size_t length) {
+  std::memcpy(ip.dst_addr, ip.src_addr, 16);
+  std::memcpy(ip.src_addr, at.host.ip.data(), 16);
+  ip.hop_limits = kTimeToLive;
+  icmp[0] = kEchoReply6;
+  std::memset(icmp + 2, 0, 2);
+  const uint16_t checksum = rte_ipv6_udptcp_cksum(&ip, icmp);
+  std::memcpy(icmp + 2, &checksum, 2);
+  return at.answer(sizeof ip + length);
+}
+
+// ff02::1:ff00:0/104 with the address's last three bytes: RFC 4291, section 2.7.1.
+bool is_solicited_group(const uint8_t* ip, const HostAddress& host) {
+  static constexpr uint8_t kGroup[13] = {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff};
+  return std::memcmp(ip, kGroup, sizeof kGroup) == 0 &&
+         std::memcmp(ip + 13, host.ip.data() + 13, 3) == 0;
+}
+
+SortedFrame sort_icmp6(const Layers& at, rte_ipv6_hdr& ip, bool to_host) {
+  const size_t length = ntohs(ip.payload_len);
+  uint8_t* const icmp = at.rest.data() + sizeof ip;
+  if (length < 8 || length > at.rest.size() - sizeof ip) return {};
+  uint16_t sent = 0;
+  std::memcpy(&sent, icmp + 2, 2);
+  std::memset(icmp + 2, 0, 2);
+  const bool right = rte_ipv6_udptcp_cksum(&ip, icmp) == sent;
+  std::memcpy(icmp + 2, &sent, 2);
+  if (!right) return {};
+  if (icmp[0] == kSolicitation && length >= kSolicitationBytes) return advertise(at, ip, icmp);
+  if (icmp[0] != kEcho6 || !to_host || !is_one_host6(ip.src_addr)) return {};
+  return answer_echo6(at, ip, icmp, length);
+}
+
+SortedFrame sort_ipv6(const Layers& at) {
+  if (!at.host.ipv6 || at.rest.size() < sizeof(rte_ipv6_hdr)) return {};
+  auto& ip = *reinterpret_cast<rte_ipv6_hdr*>(at.rest.data());
+  if ((at.rest[0] >> 4) != 6 || is_group(at.ethernet + 6)) return {};
+  const bool to_host = at.to_host() && std::memcmp(ip.dst_addr, at.host.ip.data(), 16) == 0;
+  const bool to_group = at.to_host_or_group() && is_solicited_group(ip.dst_addr, at.host);
+  if (!to_host && !to_group) return {};
+  if (std::memcmp(ip.src_addr, at.host.ip.data(), 16) == 0) return {};
+  if (ip.proto == kIcmp6) return sort_icmp6(at, ip, to_host);
+  if (!to_host || !is_one_host6(ip.src_addr)) return {};
+  if (ip.proto == kFragmentHeader) return {FrameKind::kFragment, {}, 0};
+  return ip.proto == kUdp ? sort_udp(at) : SortedFrame();
+}
+
+}  // namespace
+
+bool is_of_one_host(const SocketAddress& address) {
+  const HostAddress host = host_of(address);
+  return host.ipv6 ? is_one_host6(host.ip.data()) : is_one_host4(host.ip.data());
+}
+
+HostAddress host_of(const SocketAddress& address) {
+  HostAddress host;
+  host.port = address.port();
+  host.ipv6 = address.storage.ss_family == AF_INET6;
+  if (host.ipv6) {
+    sockaddr_in6 in{};
+    std::memcpy(&in, &address.storage, sizeof in);
+    std::memcpy(host.ip.data(), &in.sin6_addr, 16);
+  } else {
+    sockaddr_in in{};
+    std::memcpy(&in, &address.storage, sizeof in);
+    std::memcpy(host.ip.data(), &in.sin_addr, 4);
+  }
+  return host;
+}
+
+void sort_frame(char* frame, size_t size, const HostAddress& host, SortedFrame& sorted) {
+  sorted.kind = FrameKind::kOther;
+  if (size < kEthernetBytes) return;
+  auto* const ethernet = reinterpret_cast<uint8_t*>(frame);
+  const auto type_at = [ethernet](size_t at) {
+    return static_cast<uint16_t>(ethernet[at] << 8 | ethernet[at + 1]);
+  };
+  uint16_t type = type_at(12);
+  size_t headers = kEthernetBytes;
+  if (type == RTE_ETHER_TYPE_VLAN) {
+    headers += kTagBytes;
+    if (size < headers) return;
+    type = type_at(16);
+  }
+  const Layers at{frame, ethernet, {ethernet + headers, size - headers}, host};
+  switch (type) {
+    case RTE_ETHER_TYPE_ARP: sorted = sort_arp(at); break;
+    case RTE_ETHER_TYPE_IPV4: sorted = sort_ipv4(at); break;
+    case RTE_ETHER_TYPE_IPV6: sorted = sort_ipv6(at); break;
+    default: break;
+  }
+}
+
+}  // namespace rubato::dpdk
