@@ -70,6 +70,7 @@ void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.cost("look", worker.look, kMostCost);
   visitor.price("steal", worker.steal);
   visitor.cost("steal_each", worker.steal_each, kMostCost);
+  visitor.cost("stolen_from", worker.stolen_from, kMostCost);
   visitor.cost("cache_transfer", worker.cache_transfer, kMostCost);
   visitor.cost("feedback", worker.feedback, kMostCost);
   visitor.price("fresh_fiber", worker.fresh_fiber);

@@ -137,6 +137,10 @@ struct Prices {
     Nanos look;           // reading a depth, a counter, or an empty queue
     Price steal;          // a successful steal, with its first job
     Nanos steal_each;     // every further job of the batch
+    // On the victim: its next put into or take from a queue of its own out of which another worker
+    // has stolen since waits for that steal to end, and for the lines that changed hands. 0 =
+    // neither.
+    Nanos stolen_from;
     Nanos cache_transfer; // a request goes on on another worker than the one that had it last
     Nanos feedback;       // long_begin and long_end together (Synergy 5.2.1)
     Price fresh_fiber;    // going on with another fiber after a preemption

@@ -162,6 +162,21 @@ TEST(Engine, an_ordered_queue_is_one_workers_at_a_time) {
   EXPECT_EQ(latency_of_shot(outcome, 1), kService + 40 + 30);
 }
 
+// Worker 0 has the second request, then the fourth, and steals the third from worker 1 at 2114,
+// where the fifth is left. Worker 1 takes that at 6007.
+TEST(Engine, who_was_stolen_from_waits_for_the_thief_and_then_for_its_lines) {
+  sim::Setup setup =
+      scripted(2, {{1000, 5000}, {1000, 1000}, {1010, 9000}, {1020, 100}, {1030, 100}});
+  setup.costs.worker.take = price(7);
+  setup.costs.worker.steal = price(200);
+  const auto begins = [&] { return latency_of_shot(run<Steal>(setup), 4) + 1030 - 100; };
+  EXPECT_EQ(begins(), 6007 + 7);
+  setup.costs.worker.stolen_from = Nanos(50);
+  EXPECT_EQ(begins(), 6007 + 50 + 7);
+  setup.costs.worker.steal = price(6000);
+  EXPECT_EQ(begins(), 2114 + 6000 + 50 + 7);
+}
+
 // A look at the central queue, two at the worker, and one at the central queue, now empty.
 TEST(Engine, what_a_worker_dispatches_comes_that_much_later) {
   sim::Setup setup = scripted(1, kAlone);

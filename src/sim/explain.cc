@@ -205,6 +205,7 @@ void explain_prices(const Costs& costs, Lines& lines) {
                        {"a look at another queue", {w.look, {}}},
                        {"a steal", w.steal},
                        {"each further job of a steal", {w.steal_each, {}}},
+                       {"being stolen from", {w.stolen_from, {}}},
                        {"going to a fresh fiber", w.fresh_fiber},
                        {"resuming", w.resume}};
   std::string dear, free;
