@@ -159,6 +159,17 @@ TEST(Elastic, every_policy_that_it_goes_with_gives_cores_away_and_serves_all) {
   }
 }
 
+// In the work that it has room for: 7 cores shared by two and 2 that are not, or 8 shared ones.
+TEST(Elastic, workers_that_are_spread_over_cores_do_more_than_those_that_are_packed) {
+  const auto served = [](Placement placement) {
+    sim::Setup setup = at_load(1.5, "static", 60'000);
+    setup.costs.hyperthreads = {.threads = 18, .slowdown = 120, .placement = placement};
+    return goodput(run(setup));
+  };
+  const double gain = served(Placement::kSpread) / served(Placement::kPack);
+  EXPECT_NEAR(gain, (14 + 2 * 1.2) / 16, 0.01);
+}
+
 TEST(Elastic, policies_that_would_have_to_know_who_is_parked_are_refused_by_name) {
   for (const char* policy : {"fcfs", "jbsq", "altocumulus"}) {
     const Result<Outcome> outcome = simulate(policy, {}, at_load(0.5, "static", 1000));

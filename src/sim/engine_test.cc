@@ -177,6 +177,29 @@ TEST(Engine, who_was_stolen_from_waits_for_the_thief_and_then_for_its_lines) {
   EXPECT_EQ(begins(), 2114 + 6000 + 50 + 7);
 }
 
+// In ns: what takes 5000 alone takes 7500 beside a busy sibling.
+TEST(Engine, siblings_that_are_both_busy_take_longer) {
+  sim::Setup setup = scripted(2, {{1000, 5000}, {3000, 9000}});
+  setup.costs.hyperthreads = {.threads = 2, .slowdown = 150, .placement = Placement::kPack};
+  // The second one has the core to itself for the last 6000 of its work.
+  const Outcome packed = run<Cfcfs>(setup);
+  EXPECT_NEAR(static_cast<double>(latency_of_shot(packed, 0)), 2000 + 3000 * 1.5, 5);
+  EXPECT_NEAR(static_cast<double>(latency_of_shot(packed, 1)), 3000 * 1.5 + 6000, 5);
+  EXPECT_NEAR(static_cast<double>(overhead_ns(packed, 2)), 2 * 1500, 10);
+  setup.costs.hyperthreads.threads = 4;
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 0), latency_of_shot(packed, 0));
+  setup.costs.hyperthreads.placement = Placement::kSpread;
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 0), 5000);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 9000);
+}
+
+TEST(Engine, a_machine_has_a_hardware_thread_for_every_worker) {
+  sim::Setup setup = ideal(4, "fixed-1", 0.5, 1000);
+  setup.costs.hyperthreads.threads = 3;
+  EXPECT_EQ(simulate("cfcfs", {}, setup).error(),
+            "costs: hyperthreads.threads: the machine has fewer than there are workers");
+}
+
 // A look at the central queue, two at the worker, and one at the central queue, now empty.
 TEST(Engine, what_a_worker_dispatches_comes_that_much_later) {
   sim::Setup setup = scripted(1, kAlone);

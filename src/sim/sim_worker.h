@@ -127,6 +127,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     free_at_ = now() + meter().spent();
     overhead_ += meter().spent();
     if (!context_.idle.has(id_)) context_.idle.add(id_);
+    if (!Server::kIdeal && std::exchange(serves_, false)) context_.hyperthreads.end(id_, now());
     context_.events.cancel(id_);
     if (context_.goes_round()) next_round_ = free_at_ + rest_of_round();
     pool_.note_idle(free_at_);
@@ -146,6 +147,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       RUBATO_DCHECK(cores().state(id_) != CoreAllocation::State::kParked);
     }
     if constexpr (kManages<P>) context_.pending_managers.add(group_);
+    if (!Server::kIdeal && context_.hyperthreads.any() && loses_to_sibling()) return;
     switch (next_) {
       case Next::kFinish:
         return finish();
@@ -212,6 +214,10 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     free_at_ = now();
     context_.events.cancel(id_);
     cores().park(id_, now(), costs().cores.park);
+    if (context_.hyperthreads.any()) {
+      if (std::exchange(serves_, false)) context_.hyperthreads.end(id_, now());
+      context_.hyperthreads.leave(id_);
+    }
     ++context_.counters.parked;
     pool_.offer_polled();
     if (kOwnQueue && waiting_in(own_queue()) > 0) pool_.offer(own_queue());
@@ -220,6 +226,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // A parked worker is granted a core.
   void grant() {
     cores().wake(id_, now());
+    if (context_.hyperthreads.any()) context_.hyperthreads.place(id_);
     idle_ += now() - free_at_;
     free_at_ = now();
     schedule(Next::kAwake, std::max(now(), stalled_until_) + costs().cores.wake);
@@ -416,6 +423,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     }
     overhead_ += meter().spent();
     running_ = &request;
+    if (!Server::kIdeal && context_.hyperthreads.any()) share_core();
     slice_start_ = now() + meter().spent();
     if (!Server::kIdeal && !counts_readings()) read_ = served_from_ = slice_start_;
     if (context_.trace() != nullptr && slice_start_ > now()) {
@@ -610,6 +618,22 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     schedule(Next::kAsk, now() + CoreAllocation::kAskAgain);
   }
 
+  // ---- Its sibling, of a worker that shares its core ------------------------------------------
+
+  void share_core() {
+    if (!std::exchange(serves_, true)) context_.hyperthreads.begin(id_, now());
+    lost_before_ = context_.hyperthreads.lost(id_, now());
+  }
+  // Whatever is due comes later by what the worker has lost since it was last due; slices are of
+  // work. While that is made up it loses again, a part of it.
+  bool loses_to_sibling() {
+    if (running_ == nullptr) return false;
+    const Nanos lost = context_.hyperthreads.lost(id_, now());
+    const Nanos since = lost - std::exchange(lost_before_, lost);
+    spend_for_all(since);
+    return since > Nanos();
+  }
+
   // The worker has its core again after it was parked.
   void awake() {
     overhead_ += now() - free_at_;
@@ -653,6 +677,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
                                              // the next request
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
+  bool serves_ = false;                      // on a core that it shares
+  Nanos lost_before_;                        // to its sibling, as it was counted last
   Nanos stalled_;
   Instant stalled_until_;                    // end of the last stall
 };
