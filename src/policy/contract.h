@@ -187,6 +187,8 @@ constexpr bool orders_fit(std::span<const QueueDeclaration> queues) {
 //   kSimulatedOnly     it stands for hardware: the live host refuses it
 //   kElastic           every worker finds every request, or a worker that parks leaves it where
 //                      others do: may be simulated with sessions and allocated cores
+//   kParksEmpty        nobody else may find what waits at a worker: it gives its core away only
+//                      with nothing in its own queues
 //   kMayStarve         a MayStarve: the requests that may wait for as long as others come
 template <class P>
 concept Policy = requires(typename P::Config config) {
@@ -255,6 +257,11 @@ inline constexpr bool kServesLive = !internal::claimed<P>(
 template <Policy P>
 inline constexpr bool kGoesElastic = internal::claimed<P>(
     []<class Q>(std::type_identity<Q>) -> decltype(Q::kElastic) { return Q::kElastic; }, false);
+
+template <Policy P>
+inline constexpr bool kParksWhenEmpty = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kParksEmpty) { return Q::kParksEmpty; },
+    false);
 
 template <Policy P>
 inline constexpr bool kGoesBySize = internal::claimed<P>(

@@ -146,7 +146,7 @@ TEST(Elastic, every_request_is_served_refused_or_shed_whoever_allocates) {
 }
 
 TEST(Elastic, every_policy_that_it_goes_with_gives_cores_away_and_serves_all) {
-  for (const char* policy : {"cfcfs", "steal", "zygos", "darc", "synergy"}) {
+  for (const char* policy : {"cfcfs", "steal", "zygos", "darc", "synergy", "sbb"}) {
     for (const char* machine : {"coresync-testbed", "sbb-testbed"}) {  // direct and polled rings
       sim::Setup setup = at_load(0.3, "reactive", 20'000);
       setup.costs = load_costs(machine).value();

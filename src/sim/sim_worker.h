@@ -133,6 +133,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     pool_.note_idle(free_at_);
     if constexpr (Server::kElastic) {
       cores().polls(id_, free_at_);
+      if (kParksWhenEmpty<P> && cores().leaving(id_)) return schedule(Next::kAsk, free_at_);
       if (cores().rule_parks()) schedule(Next::kAsk, free_at_ + CoreAllocation::kAskAgain);
     }
   }
@@ -483,7 +484,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     core_.finish(*request, counts_readings() ? counted(*request) : request->service, Nanos());
     context_.pool.give_back(request);
     if constexpr (Server::kElastic) {
-      if (cores().leaving(id_)) return park();
+      if (cores().leaving(id_) && may_park()) return park();
     }
     wait_for_dispatcher(costs().dispatching.completion);
     choose();
@@ -614,8 +615,17 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // An idle worker is asked whether it goes on polling.
   void ask() {
-    if (cores().parks_now(id_, now())) return park();
+    if (cores().leaving(id_) || cores().parks_now(id_, now())) return park();
     schedule(Next::kAsk, now() + CoreAllocation::kAskAgain);
+  }
+
+  bool may_park() const {
+    if (!kParksWhenEmpty<P>) return true;
+    if (context_.polled() && !ring().empty()) return false;
+    for (uint32_t d = 0; d < P::kQueues.size(); ++d) {
+      if (P::kQueues[d].scope == Scope::kPerWorker && waiting_in({d, id_}) > 0) return false;
+    }
+    return true;
   }
 
   // ---- Its sibling, of a worker that shares its core ------------------------------------------
