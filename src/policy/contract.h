@@ -114,6 +114,13 @@ enum class MayStarve : uint8_t {
 // Which jobs get a slice whose end is looked at.
 enum class Preempts : uint8_t { kNothing, kLong, kEverything };
 
+// What has to wait for a slice's end to cut: where nothing does, `expired` says kContinue.
+enum class CutsFor : uint8_t {
+  kUnknown,    // ask `expired`
+  kOwnQueues,  // a request in one of the worker's own queues
+  kAnyQueue,   // a request in any queue
+};
+
 // What has been served of one request type since the start, by all workers together.
 struct Served {
   uint64_t count = 0;
@@ -181,6 +188,8 @@ constexpr bool orders_fit(std::span<const QueueDeclaration> queues) {
 //   kWorkConserving    no worker idles while a job waits
 //   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
 //                      its own: a host that knows the idle workers need not ask them all
+//   cuts_for()         -> CutsFor, for requests that are long, or whatever they are if it preempts
+//                      every one; default: kUnknown. By which a host may skip ends of slices
 //   kPushes            a worker takes from queues of its own only; `dispatch` empties the others
 //   kUsesSizes         it goes by size_hint: a request that comes without one gets what requests of
 //                      its type and size took before
@@ -246,6 +255,15 @@ bool interchangeable(const P& policy) {
     return P::kInterchangeable;
   } else {
     return false;
+  }
+}
+
+template <Policy P>
+CutsFor cuts_for(const P& policy) {
+  if constexpr (requires { policy.cuts_for(); }) {
+    return policy.cuts_for();
+  } else {
+    return CutsFor::kUnknown;
   }
 }
 

@@ -111,6 +111,7 @@ class Sbb : public FixedQuantum {
     return job;
   }
 
+  static constexpr CutsFor cuts_for() { return CutsFor::kOwnQueues; }
 
   // A request that is cut goes behind what waits; with nothing there it would come back at once.
   template <class H>

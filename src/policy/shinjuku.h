@@ -83,6 +83,8 @@ class Shinjuku : public FixedQuantum, public Profiled {
     return chosen != 0 ? take_any(host) : nullptr;
   }
 
+  static constexpr CutsFor cuts_for() { return CutsFor::kAnyQueue; }
+
   template <class H>
   SliceDecision expired(const Job&, WorkerId, H& host) const {
     const Ranking& ranking = host.plan().ranking;

@@ -98,6 +98,12 @@ class Synergy {
     return dynamic_quantum().of(worker.short_service, host.plan().factor);
   }
 
+  CutsFor cuts_for() const {
+    const bool by_level = config_.waiting.levels > 1 && !config_.waiting.by_type;
+    const bool own = config_.conditional && !reserves() && !by_level;
+    return own ? CutsFor::kOwnQueues : CutsFor::kUnknown;
+  }
+
   // Algorithm 5.3, lines 14-18: preempt only if a new request waits at that worker. Waiting jobs
   // of the same level do not count, as their priority is the same (5.1.3.2); of a more urgent
   // level they do.

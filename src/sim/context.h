@@ -42,6 +42,7 @@ struct SimContext {
         warm_at(watcher.enough ? Instant() : end_of_warmup(setup)),
         server(setup, warm_at),
         idle(setup.workers),
+        skips(setup.workers),
         hyperthreads(costs().hyperthreads, Server::kIdeal ? 0 : setup.workers),
         nic(costs().nic, setup.workers, setup.seed ^ kNicStream),
         host(policy, costs(), setup.workers, setup.seed ^ kHostStream, idle, nic, trace()),
@@ -92,11 +93,13 @@ struct SimContext {
   [[no_unique_address]] Server server;
   std::optional<SimLimiter> limiter;
   BitRing idle;  // workers without a request
+  BitRing skips;  // workers that run one, of whose ends of slices none has an event
   Hyperthreads hyperthreads;
   Nic nic;
   Host host;
   EventSources sources;
   EventQueue events;
+  uint32_t source = 0;  // of the event that is going on
   RequestPool pool;
   ArrivalTotals arrivals;
   Departures<Server> departures;

@@ -244,6 +244,14 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // The application says that the request is long.
   void mark_long(SimRequest& request) { core_.mark_long(request, request.priority); }
 
+  // A request waits for which the worker may cut its own, so the next end of a slice matters. Of
+  // events at the same time that of the lower source came first. Requires a worker that skips them.
+  void stop_skipping() {
+    const bool was_before = id_ < context_.source;
+    end_skipping(was_before ? now() : now() - Nanos(1));
+    schedule_slice();
+  }
+
   // ---- After the run --------------------------------------------------------------------------
 
   struct Times {
@@ -265,6 +273,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // The meaning of the worker's event.
   enum class Next : uint8_t { kFinish, kSliceEnd, kNotified, kLook, kAsk, kAwake, kReleased };
 
+  static constexpr bool kSkips =
+      Server::kIdeal && P::kPreempts != Preempts::kNothing && !kDispatches<P>;
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
   typename SimContext<P, Server>::Host& host() const { return context_.host; }
@@ -453,8 +463,36 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       seen = seen + (self ? meter().draw(costs().preemption.overshoot)
                           : context_.timer_core.until_seen());
     }
-    const bool cut = seen < finish_at_;
+    const bool cut = seen < finish_at_ && !skips_slices();
     schedule(cut ? Next::kSliceEnd : Next::kFinish, cut ? seen : finish_at_);
+  }
+
+  // At an end of a slice at which nothing waits nothing happens, so it needs no event: until a
+  // request is put where the policy would look. On an ideal machine, where such an end costs
+  // nothing either.
+  bool skips_slices() {
+    if (!kSkips) return false;
+    if (P::kPreempts == Preempts::kLong && running_->job_class == JobClass::kShort) return false;
+    if (somebody_to_cut_for()) return false;
+    context_.skips.add(id_);
+    return true;
+  }
+  bool somebody_to_cut_for() const {
+    const CutsFor cause = cuts_for(context_.policy);
+    if (cause == CutsFor::kAnyQueue) return context_.host.queues().waiting() > 0;
+    if (cause == CutsFor::kUnknown) return true;
+    for (uint32_t d = 0; d < P::kQueues.size(); ++d) {
+      if (P::kQueues[d].scope == Scope::kPerWorker && waiting_in({d, id_}) > 0) return true;
+    }
+    return false;
+  }
+  // No end of a slice up to that moment cut anything.
+  void end_skipping(Instant until) {
+    context_.skips.remove(id_);
+    if (slice_end_ > until) return;
+    const int64_t ends = (until - slice_end_).count() / core_.quantum().count() + 1;
+    context_.counters.preemptions_avoided += static_cast<uint64_t>(ends);
+    slice_end_ = slice_end_ + core_.quantum() * ends;
   }
 
   // The worker looks at some of the request's checkpoints; there is none at its very end.
@@ -477,6 +515,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   void finish() {
     SimRequest* const request = std::exchange(running_, nullptr);
     RUBATO_DCHECK(request != nullptr && worked() == request->left);
+    if (kSkips && context_.skips.has(id_)) end_skipping(finish_at_ - Nanos(1));
     useful_ += worked();
     overhead_ += looked_;
     trace_slice(*request, Trace::End::kFinished);
