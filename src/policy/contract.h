@@ -188,6 +188,8 @@ constexpr bool orders_fit(std::span<const QueueDeclaration> queues) {
 //   kWorkConserving    no worker idles while a job waits
 //   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
 //                      its own: a host that knows the idle workers need not ask them all
+//   kLowestIdleFirst   of several idle workers that may serve a queue that all share, the lowest is
+//                      the one to ask
 //   cuts_for()         -> CutsFor, for requests that are long, or whatever they are if it preempts
 //                      every one; default: kUnknown. By which a host may skip ends of slices
 //   kPushes            a worker takes from queues of its own only; `dispatch` empties the others
@@ -245,6 +247,13 @@ inline constexpr bool kOrders = [] {
 template <Policy P>
 inline constexpr bool kClaimsPushes = internal::claimed<P>(
     []<class Q>(std::type_identity<Q>) -> decltype(Q::kPushes) { return Q::kPushes; }, false);
+
+template <Policy P>
+inline constexpr bool kAsksLowestFirst = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kLowestIdleFirst) {
+      return Q::kLowestIdleFirst;
+    },
+    false);
 
 // The claim may depend on the settings: bool interchangeable() const.
 template <Policy P>

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "policy/cfcfs.h"
+#include "policy/darc.h"
 #include "policy/fcfs.h"
 #include "policy/jbsq.h"
 #include "policy/ps.h"
@@ -198,6 +199,16 @@ TEST(Engine, a_machine_has_a_hardware_thread_for_every_worker) {
   setup.costs.hyperthreads.threads = 3;
   EXPECT_EQ(simulate("cfcfs", {}, setup).error(),
             "costs: hyperthreads.threads: the machine has fewer than there are workers");
+}
+
+// Persephone, Algorithm 1: the long ones go to the first worker that is free of those that may
+// serve them, which is 1 of 8, and the short ones to worker 0.
+TEST(Engine, of_the_idle_workers_darc_takes_those_that_are_reserved) {
+  sim::Setup setup = ideal(8, "high-bimodal", 0.2, 40'000);
+  const Outcome outcome = run<Darc>(setup, {.window = 1000});
+  for (uint32_t w = 2; w < 8; ++w) {
+    EXPECT_LT(outcome.worker_busy[w], 0.9 * outcome.worker_busy[w - 1]) << w;
+  }
 }
 
 // A look at the central queue, two at the worker, and one at the central queue, now empty.

@@ -122,7 +122,8 @@ class WorkerPool {
     // Workers that look in vain cost nothing there.
     if (Server::kIdeal && kClaimsPushes<P> && declaration.scope == Scope::kGlobal) return;
     if (context_.goes_round()) return offer_to_next_round(q, after);
-    if (context_.costs().idle_order == IdleOrder::kLowestFirst) turn_ = 0;
+    const bool in_turn = context_.costs().idle_order == IdleOrder::kByTurns;
+    if (kAsksLowestFirst<P> || !in_turn) turn_ = 0;
     if (declaration.scope == Scope::kPerWorker) {
       if (idle().has(q.index)) workers_[q.index]->wake(after);
       if (declaration.sharing == Sharing::kOwner) return;
