@@ -30,7 +30,7 @@ SECOND_TABLE = {"USR": (USR, {"Shenango": (1.019, 0.997, 0.999), "Caladan": (1.0
 
 # The scheduler that the published scripts (section_4B) run a system on places its threads.
 ON_SIMPLE = ("Shenango", "Utilization Range", "Delay Range")
-FITTED = "slowdown of hyperthreads"
+FITTED = "coresync-testbed, slowdown of siblings"
 
 
 def placed(name, workload):

@@ -95,7 +95,7 @@ ALONE = {"receive": "690ns", "send": "420ns"}
 # What a steal costs its victim in SBB: its lock and the lines of its queue come back, two or three
 # from another core's cache, as a request that moves (sbb-testbed, cache_transfer: assumed).
 STOLEN_FROM = "250ns"
-SBB_VICTIMS, SBB_SIMULATION_VICTIMS = "sbb-server-victims", "sbb-simulation-victims"
+SBB_VICTIMS = "sbb-server-victims"
 
 
 def derived():
@@ -107,8 +107,6 @@ def derived():
               "dispatcher": HANDS_OUT_AGAIN}
     by_sbb = {"machine": {"dispatcher": "200ns"}, "nic": {"delivery": "direct"},
               "dispatcher": {"put_back": "200ns", "ring_capacity": 512}}
-    simulated = {"nic": {"delivery": "polled", "steering": "rss", "burst": 64,
-                         "ring_capacity": 65536, "rule_update": "10us"}}
     compiled = {"send": ["70ns", "150ns"], "propagation": ["150ns", "500ns"], "receive": "15ns",
                 "done": "10ns", "arm": "20ns"}
     return {
@@ -130,14 +128,14 @@ def derived():
         SBB_VICTIMS: (SBB, {"machine": {"latency_from": "reception"},
                             "worker": {"stolen_from": STOLEN_FROM},
                             "preemption": {"cuts": "all"}}),
-        SBB_SIMULATION_VICTIMS: (IDEAL, {**simulated, "worker": {"steal": "200ns",
-                                                                 "stolen_from": STOLEN_FROM}}),
         SBB_SHINJUKU: (SBB, {**by_sbb, "preemption": {
             **CUTS_ALL, "send": "158ns", "receive": "830ns", "done": "0ns", "arm": "0ns"}}),
         SBB_CONCORD: (SBB, {**by_sbb, **COUNTED, "preemption": {**CUTS_ALL, **compiled}}),
         SBB_TQ: (SBB, {"machine": {"dispatcher": TQ_DISPATCHER}, "nic": {"delivery": "direct"},
                        "preemption": {"receive": "15ns", "done": "10ns", "arm": "20ns"}}),
-        SBB_SIMULATION: (IDEAL, {**simulated, "worker": {"steal": "200ns"}}),
+        SBB_SIMULATION: (IDEAL, {"nic": {"delivery": "polled", "steering": "rss", "burst": 64,
+                                         "ring_capacity": 65536, "rule_update": "10us"},
+                                 "worker": {"steal": "200ns"}}),
         AC_RSS_MSR: (AC_RSS, {"manager": {"send": "50ns", "receive": "50ns"}}),
         # What arrives at a core lies in its ring until that core polls, or an idle one takes it.
         AC_SOFTWARE: (AC_INT, {"nic": {"pcie": "400ns", "delivery": "polled"},
