@@ -114,6 +114,13 @@ enum class MayStarve : uint8_t {
 // Which jobs get a slice whose end is looked at.
 enum class Preempts : uint8_t { kNothing, kLong, kEverything };
 
+// What has to wait for a slice's end to cut: where nothing does, `expired` says kContinue.
+enum class CutsFor : uint8_t {
+  kUnknown,    // ask `expired`
+  kOwnQueues,  // a request in one of the worker's own queues
+  kAnyQueue,   // a request in any queue
+};
+
 // What has been served of one request type since the start, by all workers together.
 struct Served {
   uint64_t count = 0;
@@ -181,12 +188,18 @@ constexpr bool orders_fit(std::span<const QueueDeclaration> queues) {
 //   kWorkConserving    no worker idles while a job waits
 //   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
 //                      its own: a host that knows the idle workers need not ask them all
+//   kLowestIdleFirst   of several idle workers that may serve a queue that all share, the lowest is
+//                      the one to ask
+//   cuts_for()         -> CutsFor, for requests that are long, or whatever they are if it preempts
+//                      every one; default: kUnknown. By which a host may skip ends of slices
 //   kPushes            a worker takes from queues of its own only; `dispatch` empties the others
 //   kUsesSizes         it goes by size_hint: a request that comes without one gets what requests of
 //                      its type and size took before
 //   kSimulatedOnly     it stands for hardware: the live host refuses it
 //   kElastic           every worker finds every request, or a worker that parks leaves it where
 //                      others do: may be simulated with sessions and allocated cores
+//   kParksEmpty        nobody else may find what waits at a worker: it gives its core away only
+//                      with nothing in its own queues
 //   kMayStarve         a MayStarve: the requests that may wait for as long as others come
 template <class P>
 concept Policy = requires(typename P::Config config) {
@@ -235,6 +248,13 @@ template <Policy P>
 inline constexpr bool kClaimsPushes = internal::claimed<P>(
     []<class Q>(std::type_identity<Q>) -> decltype(Q::kPushes) { return Q::kPushes; }, false);
 
+template <Policy P>
+inline constexpr bool kAsksLowestFirst = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kLowestIdleFirst) {
+      return Q::kLowestIdleFirst;
+    },
+    false);
+
 // The claim may depend on the settings: bool interchangeable() const.
 template <Policy P>
 bool interchangeable(const P& policy) {
@@ -248,6 +268,15 @@ bool interchangeable(const P& policy) {
 }
 
 template <Policy P>
+CutsFor cuts_for(const P& policy) {
+  if constexpr (requires { policy.cuts_for(); }) {
+    return policy.cuts_for();
+  } else {
+    return CutsFor::kUnknown;
+  }
+}
+
+template <Policy P>
 inline constexpr bool kServesLive = !internal::claimed<P>(
     []<class Q>(std::type_identity<Q>) -> decltype(Q::kSimulatedOnly) { return Q::kSimulatedOnly; },
     false);
@@ -255,6 +284,11 @@ inline constexpr bool kServesLive = !internal::claimed<P>(
 template <Policy P>
 inline constexpr bool kGoesElastic = internal::claimed<P>(
     []<class Q>(std::type_identity<Q>) -> decltype(Q::kElastic) { return Q::kElastic; }, false);
+
+template <Policy P>
+inline constexpr bool kParksWhenEmpty = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kParksEmpty) { return Q::kParksEmpty; },
+    false);
 
 template <Policy P>
 inline constexpr bool kGoesBySize = internal::claimed<P>(

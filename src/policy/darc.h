@@ -8,7 +8,8 @@
 // Workers are given out in ascending order of service time, so a reservation is one number per
 // type: the first worker that may serve it. Worker w serves the types that begin at or before w,
 // shortest first. That is Algorithm 1 seen from the worker that is free. Of several idle workers
-// the algorithm takes one that is reserved for the type first; here it is whichever the host asks.
+// the algorithm takes one that is reserved for the type first, which is the lowest of those that
+// may serve it.
 //
 // The paper counts demand by completions and rounds it, so that a type that gets too few workers
 // looks rare, and longer types may be left with fewer than they need. `literal` does that. Without
@@ -37,6 +38,7 @@ class Darc {
   static constexpr const char* kSource = "Persephone, SOSP 2021, section 3, Algorithms 1 and 2";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kElastic = true;
+  static constexpr bool kLowestIdleFirst = true;
   // "Favor short RPCs over longs" (Persephone, Table 5): shorter types use the workers of longer
   // ones, never the reverse, and unknown ones wait in a low priority queue (4.2).
   static constexpr MayStarve kMayStarve = MayStarve::kLong;

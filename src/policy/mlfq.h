@@ -76,6 +76,8 @@ class Mlfq : public FixedQuantum {
     return nullptr;
   }
 
+  static constexpr CutsFor cuts_for() { return CutsFor::kAnyQueue; }
+
   template <class H>
   SliceDecision expired(const Job&, WorkerId, H& host) const {
     uint32_t waiting = 0;

@@ -143,6 +143,10 @@ TEST(PolicyOptions, of_synergy_that_another_one_voids_are_refused) {
        "steal_threshold has no effect with stealing=off"},
       {{{"migrate_flows", "on"}, {"stealing", "off"}},
        "migrate_flows has no effect with stealing=off"},
+      {{{"long_victims_first", "on"}, {"stealing", "off"}},
+       "long_victims_first has no effect with stealing=off"},
+      {{{"long_victims_first", "on"}, {"migrate_flows", "on"}},
+       "long_victims_first has no effect with migrate_flows=on"},
       {{{"congested_quantum_factor", "9"}},
        "congested_quantum_factor has no effect with thresh_wqd=0"},
   };

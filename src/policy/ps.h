@@ -45,6 +45,8 @@ class Ps : public FixedQuantum {
     return host.take(kGlobal);
   }
 
+  static constexpr CutsFor cuts_for() { return CutsFor::kAnyQueue; }
+
   template <class H>
   SliceDecision expired(const Job&, WorkerId, H& host) const {
     return preempt_if(host.depth(kGlobal) > 0);

@@ -28,6 +28,8 @@ class Sbb : public FixedQuantum {
   static constexpr const char* kSource = "SBB, OSDI 2026, section 4";
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr bool kSteers = true;
+  static constexpr bool kElastic = true;
+  static constexpr bool kParksEmpty = true;  // nobody takes from the block, nor from Light workers
   static constexpr std::array<QueueDeclaration, 2> kQueues{{
       {"queue", Scope::kPerWorker, Sharing::kStealable},
       // Stealable by no thief, but for the host where its worker is stuck.
@@ -108,6 +110,8 @@ class Sbb : public FixedQuantum {
     }
     return job;
   }
+
+  static constexpr CutsFor cuts_for() { return CutsFor::kOwnQueues; }
 
   // A request that is cut goes behind what waits; with nothing there it would come back at once.
   template <class H>

@@ -4,7 +4,8 @@
 // longest in relation to its target, which is a multiple of its type's service time; every request
 // is cut after a quantum if another one waits, and goes back before all of its type that have not
 // begun. The paper puts it at the head of its queue, also before those that were cut earlier: here
-// these are served in the order of their cuts. With one queue for all it is `ps`. Pure;
+// these are FIFO, in the order of their cuts. At most as many as there are workers of one type wait
+// cut, as none of it begins before them. With one queue for all it is `ps`. Pure;
 // policy/contract.h says when the host calls what.
 #pragma once
 
@@ -24,7 +25,7 @@ class Shinjuku : public FixedQuantum, public Profiled {
  public:
   static constexpr const char* kName = "shinjuku";
   static constexpr const char* kSummary =
-      "queue per type, picked by waiting time over target; fixed quantum, cut ones first, in turn";
+      "queue per type, picked by waiting time over target; fixed quantum, FIFO, cut ones first";
   static constexpr const char* kSource = "Shinjuku, NSDI 2019, section 3.3 (multi-queue)";
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr bool kWorkConserving = true;
@@ -81,6 +82,8 @@ class Shinjuku : public FixedQuantum, public Profiled {
     if (Job* job = take(chosen, host)) return job;
     return chosen != 0 ? take_any(host) : nullptr;
   }
+
+  static constexpr CutsFor cuts_for() { return CutsFor::kAnyQueue; }
 
   template <class H>
   SliceDecision expired(const Job&, WorkerId, H& host) const {

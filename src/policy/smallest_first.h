@@ -50,6 +50,8 @@ class SmallestFirst : public FixedQuantum {
     return host.take(kOrdered);
   }
 
+  static constexpr CutsFor cuts_for() { return CutsFor::kAnyQueue; }
+
   template <class H>
   SliceDecision expired(const Job& job, WorkerId, H& host) const {
     return preempt_if(host.first_word(kOrdered) < P::measure(job));

@@ -48,6 +48,7 @@ class Synergy {
   struct Worker {
     Nanos short_service;  // EMA of service times of requests never marked long; 0 = no sample yet
     bool reserved = false;  // when it chose last
+    WorkerId me;            // with long_victims_first
     SynergyFlows flows;
   };
   struct Central {
@@ -73,6 +74,7 @@ class Synergy {
   template <class H>
   Job* next(Worker& worker, WorkerId me, H& host) const {
     worker.reserved = is_reserved(me, host);
+    if (config_.long_victims_first) leave_long(worker, me, host);
     if (!worker.reserved && host.plan().check_wait_queue) {  // lines 3-5
       if (Job* job = config_.waiting.dequeue(host)) return job;
     }
@@ -87,10 +89,19 @@ class Synergy {
 
   // 5.1.1.2: the EMA times the factor in force.
   template <class H>
-  Nanos quantum(const Worker& worker, const Job&, H& host) const {
+  Nanos quantum(const Worker& worker, const Job& job, H& host) const {
+    if (config_.long_victims_first && job.job_class == JobClass::kLong) {
+      host.publish_hint(worker.me, kInNoLong, kInLong);
+    }
     if (worker.reserved) return std::max(config_.quantum_min, Nanos(1));  // it has to leave
     if (config_.fixed_quantum > Nanos()) return config_.fixed_quantum;
     return dynamic_quantum().of(worker.short_service, host.plan().factor);
+  }
+
+  CutsFor cuts_for() const {
+    const bool by_level = config_.waiting.levels > 1 && !config_.waiting.by_type;
+    const bool own = config_.conditional && !reserves() && !by_level;
+    return own ? CutsFor::kOwnQueues : CutsFor::kUnknown;
   }
 
   // Algorithm 5.3, lines 14-18: preempt only if a new request waits at that worker. Waiting jobs
@@ -166,9 +177,37 @@ class Synergy {
     return worker.value < host.plan().reserved;
   }
 
+  // What a worker publishes with long_victims_first: the published code lists the workers whose
+  // slices its timer core watches, which are those in long requests.
+  static constexpr uint64_t kInNoLong = 0;
+  static constexpr uint64_t kInLong = 1;
+  template <class H>
+  static void leave_long(Worker& worker, WorkerId me, H& host) {
+    worker.me = me;
+    if (host.hint(me) == kInLong) host.publish_hint(me, kInLong, kInNoLong);
+  }
+
+  // The published code, before lines 10-15: one request, whatever the threshold, from an inbox
+  // whose worker will not come to it soon.
+  template <class H>
+  Job* steal_beside_long(WorkerId me, H& host) const {
+    const uint32_t workers = host.workers();
+    for (uint32_t i = 1; i < workers; ++i) {
+      i += verb::find_deeper(host, kInbox, (me.value + i) % workers, workers - i, 0);
+      if (i >= workers) break;
+      const WorkerId victim{(me.value + i) % workers};
+      if (host.hint(victim) != kInLong) continue;
+      if (Job* job = host.steal(inbox(victim.value), inbox(me.value), 1)) return job;
+    }
+    return nullptr;
+  }
+
   // Algorithm 5.2, lines 10-15. The batch is half of the victim's inbox.
   template <class H>
   Job* steal(Worker& worker, WorkerId me, H& host) const {
+    if (config_.long_victims_first) {
+      if (Job* job = steal_beside_long(me, host)) return job;
+    }
     const uint32_t workers = host.workers();
     // A reserved worker is kept free for short requests, so it waits for no second one.
     const uint32_t threshold = is_reserved(me, host) ? 0 : config_.steal_threshold;

@@ -25,6 +25,8 @@ struct SynergyOptions {
   // The components that 6.3.1 (Fig. 6.5) enables one by one; without all of them a worker runs
   // its inbox in turns of fixed_quantum, "rss-ci".
   bool stealing = true;     // +ws
+  // As the published code: thieves first take one request from a worker that runs a long one.
+  bool long_victims_first = false;
   bool wait_queue = true;   // +wq; without it a cut request goes to the tail of its own inbox
   bool conditional = true;  // +cp; without it every expired slice is cut
   Nanos fixed_quantum{};    // +qa is 0: the quantum follows short requests
@@ -80,6 +82,9 @@ void SynergyOptions::visit(SynergyOptions& c, V& v) {
     c.waiting.levels);
   v(OptionInfo{"stealing", "", 0, 1, "idle workers take requests from the inboxes of others"},
     c.stealing);
+  v(OptionInfo{"long_victims_first", "", 0, 1,
+               "thieves first take one request from a worker in a long one (published code)"},
+    c.long_victims_first);
   v(OptionInfo{"wait_queue", "", 0, 1,
                "cut requests wait in the queue of all; off = at the tail of their own inbox"},
     c.wait_queue);
@@ -125,6 +130,8 @@ constexpr VoidedOption SynergyOptions::voided() const {
       {ema_clip != plain.ema_clip && ema_clip > 0, {"ema_clip", fixed}},
       {steal_threshold != plain.steal_threshold, {"steal_threshold", no_stealing}},
       {migrate_flows, {"migrate_flows", no_stealing}},
+      {long_victims_first, {"long_victims_first", no_stealing}},
+      {long_victims_first, {"long_victims_first", migrate_flows ? "migrate_flows=on" : nullptr}},
       {thresh_wqd > Nanos(), {"thresh_wqd", no_queue}},
       {turns, {"long_turn", no_queue}},
       {waiting.levels > 1, {"levels", no_queue}},

@@ -148,6 +148,43 @@ TEST_F(SynergyNext, a_victim_below_the_threshold_is_passed_over) {
   EXPECT_EQ(next(2), &jobs[1]);
 }
 
+// The published code (ENABLE_WORKSTEALING_BW), not the thesis.
+class SynergyBesideLong : public SynergyTest {
+ protected:
+  Job* steals(uint32_t me) { return policy_.next(workers_[me], WorkerId{me}, host); }
+  void begins(uint32_t me, JobClass job_class) {
+    Job job;
+    job.job_class = job_class;
+    steals(me);
+    policy_.quantum(workers_[me], job, host);
+  }
+
+  const Synergy policy_{{.long_victims_first = true}};
+  std::array<Synergy::Worker, 4> workers_;
+};
+
+TEST_F(SynergyBesideLong, one_request_is_stolen_from_a_worker_in_a_long_one_before_any_other) {
+  begins(2, JobClass::kLong);
+  fill(inbox(1), 4);
+  fill(inbox(2), 3);
+  EXPECT_EQ(steals(0), &jobs[4]);
+  EXPECT_TRUE(host.waiting(inbox(0)).empty());
+  EXPECT_EQ(steals(0), &jobs[5]);
+  EXPECT_EQ(steals(0), &jobs[6]);  // below the threshold
+  EXPECT_EQ(steals(0), &jobs[0]);
+  EXPECT_EQ(host.waiting(inbox(0)), (Deque{&jobs[1]}));
+}
+
+TEST_F(SynergyBesideLong, a_worker_that_has_left_its_long_request_is_as_any_other) {
+  begins(2, JobClass::kLong);
+  begins(2, JobClass::kShort);
+  fill(inbox(2), 1);
+  EXPECT_EQ(steals(0), nullptr);
+  begins(1, JobClass::kShort);  // is never told
+  fill(inbox(1), 1);
+  EXPECT_EQ(steals(0), nullptr);
+}
+
 TEST_F(SynergyNext, without_stealing_other_inboxes_are_not_looked_at) {
   fill(inbox(1), 10);
   host.record_verbs();
@@ -479,7 +516,9 @@ TEST(Synergy, every_job_finishes_once_with_any_of_its_components) {
 TEST(Synergy, every_job_finishes_once_with_all_options_in_use_and_all_going_wrong) {
   const uint64_t seed = test_seed(23);
   const std::vector<Arrival> arrivals = make_arrivals(seed, {.load = 0.9});
-  const Synergy::Config config{.thresh_wqd = Nanos::micros(10), .waiting = {.levels = 3}};
+  const Synergy::Config config{.thresh_wqd = Nanos::micros(10),
+                               .long_victims_first = true,
+                               .waiting = {.levels = 3}};
   const DriveReport report = drive<Synergy>(config, arrivals, {.seed = seed, .chaos = true});
   EXPECT_EQ(report.departures.size() + report.refused.size(), arrivals.size());
   EXPECT_TRUE(report.violations.empty());

@@ -55,6 +55,8 @@ class TinyQuanta : public FixedQuantum {
     return host.take(inbox(me));
   }
 
+  static constexpr CutsFor cuts_for() { return CutsFor::kOwnQueues; }
+
   template <class H>
   SliceDecision expired(const Job&, WorkerId me, H& host) const {
     return preempt_if(host.depth(inbox(me)) > 0);

@@ -48,7 +48,8 @@ class Wakeups {
   template <class H>
   void wake_for(QueueRef q, WorkerId from, H& host) {
     const auto may = [&](WorkerId worker) { return may_serve(q, worker, host); };
-    const uint32_t woken = sleepers_.claim_one(from, may);
+    const WorkerId before = kAsksLowestFirst<P> ? WorkerId{workers_ - 1} : from;
+    const uint32_t woken = sleepers_.claim_one(before, may);
     if (woken != Sleepers<>::kNobody) return end_wait({woken});
     if (cores_.allocates() && !may(from)) call_one(may);
   }

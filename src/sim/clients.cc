@@ -2,6 +2,7 @@
 #include "sim/clients.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "workload/sampling.h"
 
@@ -93,8 +94,7 @@ void Clients::generate() {
   last_generated_ = offer.at;
   if (generated_ < requests_) coming_ = source_.next();
   if (session.queued == kQueue) discard_oldest(session);
-  if (session.queued == 0) session.first = 0;
-  session.queue[(session.first + session.queued++) % kQueue] = offer;
+  queue_up(session, offer);
   drain(id, offer.at);
 }
 
@@ -104,9 +104,7 @@ void Clients::drain(uint32_t id, Instant now) {
   Session& session = sessions_[id];
   discard_expired(session, now);
   while (session.queued > 0 && session.underway < session.credit) {
-    const Offer offer = session.queue[session.first];
-    session.first = (session.first + 1) % kQueue;
-    --session.queued;
+    const Offer offer = take_oldest(session);
     ++session.underway;
     send(id, Kind::kRequest, offer, now);
     session.demand_advertised = false;
@@ -129,15 +127,36 @@ void Clients::send(uint32_t id, Kind kind, const Offer& offer, Instant now) {
         .offer = offer});
 }
 
-void Clients::discard_oldest(Session& session) {
-  const Offer& offer = session.queue[session.first];
-  unsent_[offer.type] += offer.at >= warm_at_ ? 1u : 0u;
-  session.first = (session.first + 1) % kQueue;
+void Clients::queue_up(Session& session, const Offer& offer) {
+  uint32_t place = free_;
+  if (place == kNone) {
+    place = static_cast<uint32_t>(waiting_.size());
+    waiting_.emplace_back();
+  } else {
+    free_ = waiting_[place].next;
+  }
+  waiting_[place] = {offer, kNone};
+  (session.queued == 0 ? session.first : waiting_[session.last].next) = place;
+  session.last = place;
+  ++session.queued;
+}
+
+// Requires that one waits.
+Offer Clients::take_oldest(Session& session) {
+  const uint32_t place = session.first;
+  session.first = std::exchange(waiting_[place].next, free_);
+  free_ = place;
   --session.queued;
+  return waiting_[place].offer;
+}
+
+void Clients::discard_oldest(Session& session) {
+  const Offer offer = take_oldest(session);
+  unsent_[offer.type] += offer.at >= warm_at_ ? 1u : 0u;
 }
 
 void Clients::discard_expired(Session& session, Instant now) {
-  while (session.queued > 0 && now - session.queue[session.first].at > settings_.expiry) {
+  while (session.queued > 0 && now - waiting_[session.first].offer.at > settings_.expiry) {
     discard_oldest(session);
   }
   if (session.queued == 0) session.demand_advertised = false;

@@ -12,10 +12,10 @@
 // keep their order. One owner.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/prng.h"
 #include "base/time.h"
 #include "sim/costs.h"
@@ -74,15 +74,24 @@ class Clients {
   uint64_t demand_messages() const { return demand_messages_; }
 
  private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
   struct Session {
     int64_t credit = 0;
     int64_t underway = 0;
     Instant at_server;  // its last packet
     Instant at_client;
-    uint32_t first = 0;
+    uint32_t first = kNone;  // of its requests that wait, in `waiting_`
+    uint32_t last = kNone;
     uint32_t queued = 0;
     bool demand_advertised = false;
-    std::array<Offer, kQueue> queue{};  // last: few have more than one request in it
+  };
+  // Each request touches the session of its flow, which of 100,000 is in no near cache.
+  static_assert(sizeof(Session) <= limits::kCacheLineBytes);
+  // A request that waits for credit, and the next one of its session; or a free place, and the next
+  struct Waiting {
+    Offer offer;
+    uint32_t next = kNone;
   };
   // On its way between a session and the server.
   struct Packet {
@@ -100,6 +109,8 @@ class Clients {
   void generate();
   void send(uint32_t session, Kind kind, const Offer& offer, Instant now);
   void drain(uint32_t session, Instant now);
+  void queue_up(Session& session, const Offer& offer);
+  Offer take_oldest(Session& session);
   void discard_oldest(Session& session);
   void discard_expired(Session& session, Instant now);
   Nanos one_way_delay();
@@ -119,6 +130,8 @@ class Clients {
   uint64_t packets_ever_ = 0;
   uint64_t demand_messages_ = 0;
   std::vector<Session> sessions_;
+  std::vector<Waiting> waiting_;
+  uint32_t free_ = kNone;        // the first free place there
   std::vector<Packet> packets_;  // a heap, the earliest first
   std::vector<uint64_t> unsent_;
 };

@@ -17,6 +17,7 @@
 #include "sim/dispatcher.h"
 #include "sim/event_queue.h"
 #include "sim/event_sources.h"
+#include "sim/hyperthreads.h"
 #include "sim/nic.h"
 #include "sim/pending_managers.h"
 #include "sim/request.h"
@@ -41,6 +42,8 @@ struct SimContext {
         warm_at(watcher.enough ? Instant() : end_of_warmup(setup)),
         server(setup, warm_at),
         idle(setup.workers),
+        skips(setup.workers),
+        hyperthreads(costs().hyperthreads, Server::kIdeal ? 0 : setup.workers),
         nic(costs().nic, setup.workers, setup.seed ^ kNicStream),
         host(policy, costs(), setup.workers, setup.seed ^ kHostStream, idle, nic, trace()),
         sources(setup.workers, managers(policy, setup.workers), Server::kElastic, helps(),
@@ -90,10 +93,13 @@ struct SimContext {
   [[no_unique_address]] Server server;
   std::optional<SimLimiter> limiter;
   BitRing idle;  // workers without a request
+  BitRing skips;  // workers that run one, of whose ends of slices none has an event
+  Hyperthreads hyperthreads;
   Nic nic;
   Host host;
   EventSources sources;
   EventQueue events;
+  uint32_t source = 0;  // of the event that is going on
   RequestPool pool;
   ArrivalTotals arrivals;
   Departures<Server> departures;

@@ -47,6 +47,8 @@ inline constexpr std::array<Word<DispatchBy>, 2> kDispatchByWords{
 inline constexpr std::array<Word<IdleOrder>, 2> kIdleOrderWords{
     {{"by-turns", IdleOrder::kByTurns}, {"lowest-first", IdleOrder::kLowestFirst}}};
 
+inline constexpr std::array<Word<Placement>, 2> kPlacementWords{
+    {{"pack", Placement::kPack}, {"spread", Placement::kSpread}}};
 inline constexpr std::array<Word<StallLengths>, 2> kStallLengthsWords{
     {{"constant", StallLengths::kConstant}, {"exponential", StallLengths::kExponential}}};
 inline constexpr std::array<Word<StallsHit>, 2> kStallsHitWords{
@@ -70,6 +72,7 @@ void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.cost("look", worker.look, kMostCost);
   visitor.price("steal", worker.steal);
   visitor.cost("steal_each", worker.steal_each, kMostCost);
+  visitor.cost("stolen_from", worker.stolen_from, kMostCost);
   visitor.cost("cache_transfer", worker.cache_transfer, kMostCost);
   visitor.cost("feedback", worker.feedback, kMostCost);
   visitor.price("fresh_fiber", worker.fresh_fiber);
@@ -121,6 +124,11 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visit_arrival_fields(c, visitor);
 
   visit_worker_fields(c.worker, visitor);
+
+  visitor.section("hyperthreads");
+  visitor.count("threads", c.hyperthreads.threads, CountRange{0, 2 * limits::kSimulatedWorkers});
+  visitor.count("slowdown", c.hyperthreads.slowdown, CountRange{100, 1000});
+  visitor.word("placement", c.hyperthreads.placement, kPlacementWords);
 
   visitor.section("cores");
   visitor.cost("park", c.cores.park, kMostCost);

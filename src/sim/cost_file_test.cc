@@ -40,6 +40,17 @@ TEST(CostFile, a_price_is_one_cost_or_median_and_tail) {
   EXPECT_EQ(costs.value().worker.take.tail, Nanos(900));
 }
 
+TEST(CostFile, hyperthreads_have_a_number_a_slowdown_and_a_placement) {
+  const auto costs = parse_costs(
+      "[hyperthreads]\nthreads = 18\nslowdown = 120\nplacement = 'spread'\n", "f.toml");
+  ASSERT_TRUE(costs.ok()) << costs.error();
+  EXPECT_EQ(costs.value().hyperthreads.threads, 18u);
+  EXPECT_EQ(costs.value().hyperthreads.slowdown, 120u);
+  EXPECT_EQ(costs.value().hyperthreads.placement, Placement::kSpread);
+  EXPECT_NE(error_of("[hyperthreads]\nslowdown = 90\n").find("hyperthreads.slowdown"),
+            std::string::npos);
+}
+
 TEST(CostFile, words_choose) {
   const auto costs = parse_costs(
       "[nic]\ndelivery = 'polled'\nsteering = 'flow-director'\n[preemption]\nclock = 'self'\n",

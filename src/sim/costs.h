@@ -72,6 +72,12 @@ enum class IdleOrder : uint8_t {
   kLowestFirst,  // the one with the lowest number
 };
 
+// Which hardware thread a worker gets that is given one.
+enum class Placement : uint8_t {
+  kPack,    // beside a worker that is alone on its core (Caladan's allocator "simple")
+  kSpread,  // one on a core of its own (Caladan's allocator "ias")
+};
+
 // How long a stall lasts.
 enum class StallLengths : uint8_t { kConstant, kExponential };
 
@@ -137,6 +143,10 @@ struct Prices {
     Nanos look;           // reading a depth, a counter, or an empty queue
     Price steal;          // a successful steal, with its first job
     Nanos steal_each;     // every further job of the batch
+    // On the victim: its next put into or take from a queue of its own out of which another worker
+    // has stolen since waits for that steal to end, and for the lines that changed hands. 0 =
+    // neither.
+    Nanos stolen_from;
     Nanos cache_transfer; // a request goes on on another worker than the one that had it last
     Nanos feedback;       // long_begin and long_end together (Synergy 5.2.1)
     Price fresh_fiber;    // going on with another fiber after a preemption
@@ -148,6 +158,14 @@ struct Prices {
     Nanos idle_round, idle_round_each;
     bool operator==(const Worker&) const = default;
   } worker;
+
+  // Workers that share cores, two hardware threads on each.
+  struct Hyperthreads {
+    uint32_t threads = 0;     // of the machine, for workers; 0 = every worker has a core of its own
+    uint32_t slowdown = 100;  // what work takes beside a busy sibling, in % of what it takes alone
+    Placement placement = Placement::kPack;
+    bool operator==(const Hyperthreads&) const = default;
+  } hyperthreads;
 
   // Cores that park, and overload control (sim/elastic_server.h only).
   struct Cores {

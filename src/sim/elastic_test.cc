@@ -146,7 +146,7 @@ TEST(Elastic, every_request_is_served_refused_or_shed_whoever_allocates) {
 }
 
 TEST(Elastic, every_policy_that_it_goes_with_gives_cores_away_and_serves_all) {
-  for (const char* policy : {"cfcfs", "steal", "zygos", "darc", "synergy"}) {
+  for (const char* policy : {"cfcfs", "steal", "zygos", "darc", "synergy", "sbb"}) {
     for (const char* machine : {"coresync-testbed", "sbb-testbed"}) {  // direct and polled rings
       sim::Setup setup = at_load(0.3, "reactive", 20'000);
       setup.costs = load_costs(machine).value();
@@ -157,6 +157,17 @@ TEST(Elastic, every_policy_that_it_goes_with_gives_cores_away_and_serves_all) {
       EXPECT_GT(outcome.elastic->parks, 100u) << policy << " " << machine;
     }
   }
+}
+
+// In the work that it has room for: 7 cores shared by two and 2 that are not, or 8 shared ones.
+TEST(Elastic, workers_that_are_spread_over_cores_do_more_than_those_that_are_packed) {
+  const auto served = [](Placement placement) {
+    sim::Setup setup = at_load(1.5, "static", 60'000);
+    setup.costs.hyperthreads = {.threads = 18, .slowdown = 120, .placement = placement};
+    return goodput(run(setup));
+  };
+  const double gain = served(Placement::kSpread) / served(Placement::kPack);
+  EXPECT_NEAR(gain, (14 + 2 * 1.2) / 16, 0.01);
 }
 
 TEST(Elastic, policies_that_would_have_to_know_who_is_parked_are_refused_by_name) {

@@ -119,6 +119,7 @@ class Engine {
   void process(const Event& event) {
     const Instant before = context_.now();
     context_.host.meter().advance(event.at);
+    if constexpr (Server::kIdeal) context_.source = event.source;
     if (context_.sources.is_worker(event.source)) [[likely]] {
       workers_[event.source].on_event();
     } else {

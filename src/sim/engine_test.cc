@@ -8,6 +8,7 @@
 #include <string>
 
 #include "policy/cfcfs.h"
+#include "policy/darc.h"
 #include "policy/fcfs.h"
 #include "policy/jbsq.h"
 #include "policy/ps.h"
@@ -160,6 +161,54 @@ TEST(Engine, an_ordered_queue_is_one_workers_at_a_time) {
   const Outcome outcome = run<Srpt>(setup);
   EXPECT_EQ(latency_of_shot(outcome, 0), kService + 30);
   EXPECT_EQ(latency_of_shot(outcome, 1), kService + 40 + 30);
+}
+
+// Worker 0 has the second request, then the fourth, and steals the third from worker 1 at 2114,
+// where the fifth is left. Worker 1 takes that at 6007.
+TEST(Engine, who_was_stolen_from_waits_for_the_thief_and_then_for_its_lines) {
+  sim::Setup setup =
+      scripted(2, {{1000, 5000}, {1000, 1000}, {1010, 9000}, {1020, 100}, {1030, 100}});
+  setup.costs.worker.take = price(7);
+  setup.costs.worker.steal = price(200);
+  const auto begins = [&] { return latency_of_shot(run<Steal>(setup), 4) + 1030 - 100; };
+  EXPECT_EQ(begins(), 6007 + 7);
+  setup.costs.worker.stolen_from = Nanos(50);
+  EXPECT_EQ(begins(), 6007 + 50 + 7);
+  setup.costs.worker.steal = price(6000);
+  EXPECT_EQ(begins(), 2114 + 6000 + 50 + 7);
+}
+
+// In ns: what takes 5000 alone takes 7500 beside a busy sibling.
+TEST(Engine, siblings_that_are_both_busy_take_longer) {
+  sim::Setup setup = scripted(2, {{1000, 5000}, {3000, 9000}});
+  setup.costs.hyperthreads = {.threads = 2, .slowdown = 150, .placement = Placement::kPack};
+  // The second one has the core to itself for the last 6000 of its work.
+  const Outcome packed = run<Cfcfs>(setup);
+  EXPECT_NEAR(static_cast<double>(latency_of_shot(packed, 0)), 2000 + 3000 * 1.5, 5);
+  EXPECT_NEAR(static_cast<double>(latency_of_shot(packed, 1)), 3000 * 1.5 + 6000, 5);
+  EXPECT_NEAR(static_cast<double>(overhead_ns(packed, 2)), 2 * 1500, 10);
+  setup.costs.hyperthreads.threads = 4;
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 0), latency_of_shot(packed, 0));
+  setup.costs.hyperthreads.placement = Placement::kSpread;
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 0), 5000);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 9000);
+}
+
+TEST(Engine, a_machine_has_a_hardware_thread_for_every_worker) {
+  sim::Setup setup = ideal(4, "fixed-1", 0.5, 1000);
+  setup.costs.hyperthreads.threads = 3;
+  EXPECT_EQ(simulate("cfcfs", {}, setup).error(),
+            "costs: hyperthreads.threads: the machine has fewer than there are workers");
+}
+
+// Persephone, Algorithm 1: the long ones go to the first worker that is free of those that may
+// serve them, which is 1 of 8, and the short ones to worker 0.
+TEST(Engine, of_the_idle_workers_darc_takes_those_that_are_reserved) {
+  sim::Setup setup = ideal(8, "high-bimodal", 0.2, 40'000);
+  const Outcome outcome = run<Darc>(setup, {.window = 1000});
+  for (uint32_t w = 2; w < 8; ++w) {
+    EXPECT_LT(outcome.worker_busy[w], 0.9 * outcome.worker_busy[w - 1]) << w;
+  }
 }
 
 // A look at the central queue, two at the worker, and one at the central queue, now empty.

@@ -205,6 +205,7 @@ void explain_prices(const Costs& costs, Lines& lines) {
                        {"a look at another queue", {w.look, {}}},
                        {"a steal", w.steal},
                        {"each further job of a steal", {w.steal_each, {}}},
+                       {"being stolen from", {w.stolen_from, {}}},
                        {"going to a fresh fiber", w.fresh_fiber},
                        {"resuming", w.resume}};
   std::string dear, free;
@@ -238,10 +239,25 @@ void explain_idle(const Costs& costs, Lines& lines) {
   }
 }
 
+void explain_hyperthreads(const Costs::Hyperthreads& h, Lines& lines) {
+  if (h.threads == 0) return;
+  lines.push_back("workers run on " + std::to_string(h.threads) +
+                  " hardware threads, two per core; one that gets a thread gets it " +
+                  (h.placement == Placement::kPack ? "beside one that is alone on its core"
+                                                   : "on a core of its own") +
+                  " if it can; work takes " + std::to_string(h.slowdown) +
+                  " % of its time while the sibling serves, too, and slices are of work; an idle "
+                  "sibling costs nothing");
+}
+
 void explain_workers(const Setup& setup, Lines& lines) {
   const Costs& costs = setup.costs;
   const bool stalls = costs.stalls.every > Nanos() && costs.stalls.length > Nanos();
-  lines.push_back("workers have a core each, all alike, and nothing " +
+  explain_hyperthreads(costs.hyperthreads, lines);
+  const char* const place = costs.hyperthreads.threads > 0 ? "workers are all alike, and nothing "
+                                                           : "workers have a core each, all alike, "
+                                                             "and nothing ";
+  lines.push_back(place +
                   std::string(stalls ? "but stalls takes it from them" : "else runs there") +
                   "; they poll and never sleep");
   explain_idle(costs, lines);

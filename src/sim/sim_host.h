@@ -49,6 +49,10 @@ class SimHost {
       const bool locks =
           declaration.order == Order::kByWord && costs.worker.ordered_alone > Nanos();
       alone_until_.emplace_back(locks ? queue_count_of(policy, declaration, workers) : 0);
+      const bool steals = declaration.scope == Scope::kPerWorker &&
+                          declaration.sharing == Sharing::kStealable &&
+                          costs.worker.stolen_from > Nanos();
+      stolen_until_.emplace_back(steals ? workers : 0, Instant::never());
     }
   }
 
@@ -128,11 +132,12 @@ class SimHost {
     Job* const first = remove(victim);
     for (uint32_t i = 1; i < batch; ++i) RUBATO_CHECK(insert(into, remove(victim)));
     if (victim.index == into.index && P::kQueues[victim.declaration].scope == Scope::kPerWorker) {
-      meter_.spend(costs().worker.take);  // a batch of its own
+      spend_on(victim, costs().worker.take, costs().worker.ordered_take);  // a batch of its own
       return first;
     }
     meter_.spend(costs().worker.steal);
     meter_.spend(costs().worker.steal_each * int64_t{batch - 1});
+    note_stolen(victim);
     if (trace() != nullptr) [[unlikely]]
       trace()->mark(caller_, "steal", now());
     ++steals_;
@@ -245,13 +250,28 @@ class SimHost {
   }
   // A queue in the order of its words is one worker's at a time.
   void spend_on(QueueRef q, const Price& price, const Price& ordered) {
-    if (kIdeal || alone_until_[q.declaration].empty()) return meter_.spend(price);
+    if (kIdeal) return;
+    regain(q);
+    if (alone_until_[q.declaration].empty()) return meter_.spend(price);
     // What one decision does with the queue keeps it for as long in all, from now on: the gaps
     // between are others'.
     Instant& alone_until = alone_until_[q.declaration][q.index];
     meter_.spend(std::max(Nanos(), alone_until - now() - meter_.spent()));
     meter_.spend(ordered);
     alone_until = std::max(alone_until, now()) + costs().worker.ordered_alone;
+  }
+  // Costs::Worker::stolen_from.
+  void note_stolen(QueueRef victim) {
+    if (kIdeal || stolen_until_[victim.declaration].empty()) return;
+    stolen_until_[victim.declaration][victim.index] = now() + meter_.spent();
+  }
+  void regain(QueueRef q) {
+    if (stolen_until_[q.declaration].empty() || caller_ != q.index) return;
+    Instant& stolen_until = stolen_until_[q.declaration][q.index];
+    if (stolen_until == Instant::never()) return;
+    meter_.spend(std::max(Nanos(), stolen_until - now() - meter_.spent()));
+    meter_.spend(costs().worker.stolen_from);
+    stolen_until = Instant::never();
   }
   template <auto kTake>
   Job* take_from(QueueRef q) {
@@ -295,6 +315,9 @@ class SimHost {
   std::vector<uint64_t> hints_;  // by worker
   // By queue, of those where it matters: until when a worker keeps it from the others.
   std::vector<std::vector<Instant>> alone_until_;
+  // The same of queues that others steal from: until when the last did; never = nobody has since
+  // its worker used the queue.
+  std::vector<std::vector<Instant>> stolen_until_;
   TypeTotals totals_;
 };
 

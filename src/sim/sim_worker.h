@@ -127,11 +127,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     free_at_ = now() + meter().spent();
     overhead_ += meter().spent();
     if (!context_.idle.has(id_)) context_.idle.add(id_);
+    if (!Server::kIdeal && std::exchange(serves_, false)) context_.hyperthreads.end(id_, now());
     context_.events.cancel(id_);
     if (context_.goes_round()) next_round_ = free_at_ + rest_of_round();
     pool_.note_idle(free_at_);
     if constexpr (Server::kElastic) {
       cores().polls(id_, free_at_);
+      if (kParksWhenEmpty<P> && cores().leaving(id_)) return schedule(Next::kAsk, free_at_);
       if (cores().rule_parks()) schedule(Next::kAsk, free_at_ + CoreAllocation::kAskAgain);
     }
   }
@@ -146,6 +148,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       RUBATO_DCHECK(cores().state(id_) != CoreAllocation::State::kParked);
     }
     if constexpr (kManages<P>) context_.pending_managers.add(group_);
+    if (!Server::kIdeal && context_.hyperthreads.any() && loses_to_sibling()) return;
     switch (next_) {
       case Next::kFinish:
         return finish();
@@ -212,6 +215,10 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     free_at_ = now();
     context_.events.cancel(id_);
     cores().park(id_, now(), costs().cores.park);
+    if (context_.hyperthreads.any()) {
+      if (std::exchange(serves_, false)) context_.hyperthreads.end(id_, now());
+      context_.hyperthreads.leave(id_);
+    }
     ++context_.counters.parked;
     pool_.offer_polled();
     if (kOwnQueue && waiting_in(own_queue()) > 0) pool_.offer(own_queue());
@@ -220,6 +227,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // A parked worker is granted a core.
   void grant() {
     cores().wake(id_, now());
+    if (context_.hyperthreads.any()) context_.hyperthreads.place(id_);
     idle_ += now() - free_at_;
     free_at_ = now();
     schedule(Next::kAwake, std::max(now(), stalled_until_) + costs().cores.wake);
@@ -235,6 +243,14 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // The application says that the request is long.
   void mark_long(SimRequest& request) { core_.mark_long(request, request.priority); }
+
+  // A request waits for which the worker may cut its own, so the next end of a slice matters. Of
+  // events at the same time that of the lower source came first. Requires a worker that skips them.
+  void stop_skipping() {
+    const bool was_before = id_ < context_.source;
+    end_skipping(was_before ? now() : now() - Nanos(1));
+    schedule_slice();
+  }
 
   // ---- After the run --------------------------------------------------------------------------
 
@@ -257,6 +273,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // The meaning of the worker's event.
   enum class Next : uint8_t { kFinish, kSliceEnd, kNotified, kLook, kAsk, kAwake, kReleased };
 
+  static constexpr bool kSkips =
+      Server::kIdeal && P::kPreempts != Preempts::kNothing && !kDispatches<P>;
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
   typename SimContext<P, Server>::Host& host() const { return context_.host; }
@@ -416,6 +434,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     }
     overhead_ += meter().spent();
     running_ = &request;
+    if (!Server::kIdeal && context_.hyperthreads.any()) share_core();
     slice_start_ = now() + meter().spent();
     if (!Server::kIdeal && !counts_readings()) read_ = served_from_ = slice_start_;
     if (context_.trace() != nullptr && slice_start_ > now()) {
@@ -444,8 +463,36 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       seen = seen + (self ? meter().draw(costs().preemption.overshoot)
                           : context_.timer_core.until_seen());
     }
-    const bool cut = seen < finish_at_;
+    const bool cut = seen < finish_at_ && !skips_slices();
     schedule(cut ? Next::kSliceEnd : Next::kFinish, cut ? seen : finish_at_);
+  }
+
+  // At an end of a slice at which nothing waits nothing happens, so it needs no event: until a
+  // request is put where the policy would look. On an ideal machine, where such an end costs
+  // nothing either.
+  bool skips_slices() {
+    if (!kSkips) return false;
+    if (P::kPreempts == Preempts::kLong && running_->job_class == JobClass::kShort) return false;
+    if (somebody_to_cut_for()) return false;
+    context_.skips.add(id_);
+    return true;
+  }
+  bool somebody_to_cut_for() const {
+    const CutsFor cause = cuts_for(context_.policy);
+    if (cause == CutsFor::kAnyQueue) return context_.host.queues().waiting() > 0;
+    if (cause == CutsFor::kUnknown) return true;
+    for (uint32_t d = 0; d < P::kQueues.size(); ++d) {
+      if (P::kQueues[d].scope == Scope::kPerWorker && waiting_in({d, id_}) > 0) return true;
+    }
+    return false;
+  }
+  // No end of a slice up to that moment cut anything.
+  void end_skipping(Instant until) {
+    context_.skips.remove(id_);
+    if (slice_end_ > until) return;
+    const int64_t ends = (until - slice_end_).count() / core_.quantum().count() + 1;
+    context_.counters.preemptions_avoided += static_cast<uint64_t>(ends);
+    slice_end_ = slice_end_ + core_.quantum() * ends;
   }
 
   // The worker looks at some of the request's checkpoints; there is none at its very end.
@@ -468,6 +515,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   void finish() {
     SimRequest* const request = std::exchange(running_, nullptr);
     RUBATO_DCHECK(request != nullptr && worked() == request->left);
+    if (kSkips && context_.skips.has(id_)) end_skipping(finish_at_ - Nanos(1));
     useful_ += worked();
     overhead_ += looked_;
     trace_slice(*request, Trace::End::kFinished);
@@ -475,7 +523,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     core_.finish(*request, counts_readings() ? counted(*request) : request->service, Nanos());
     context_.pool.give_back(request);
     if constexpr (Server::kElastic) {
-      if (cores().leaving(id_)) return park();
+      if (cores().leaving(id_) && may_park()) return park();
     }
     wait_for_dispatcher(costs().dispatching.completion);
     choose();
@@ -606,8 +654,33 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // An idle worker is asked whether it goes on polling.
   void ask() {
-    if (cores().parks_now(id_, now())) return park();
+    if (cores().leaving(id_) || cores().parks_now(id_, now())) return park();
     schedule(Next::kAsk, now() + CoreAllocation::kAskAgain);
+  }
+
+  bool may_park() const {
+    if (!kParksWhenEmpty<P>) return true;
+    if (context_.polled() && !ring().empty()) return false;
+    for (uint32_t d = 0; d < P::kQueues.size(); ++d) {
+      if (P::kQueues[d].scope == Scope::kPerWorker && waiting_in({d, id_}) > 0) return false;
+    }
+    return true;
+  }
+
+  // ---- Its sibling, of a worker that shares its core ------------------------------------------
+
+  void share_core() {
+    if (!std::exchange(serves_, true)) context_.hyperthreads.begin(id_, now());
+    lost_before_ = context_.hyperthreads.lost(id_, now());
+  }
+  // Whatever is due comes later by what the worker has lost since it was last due; slices are of
+  // work. While that is made up it loses again, a part of it.
+  bool loses_to_sibling() {
+    if (running_ == nullptr) return false;
+    const Nanos lost = context_.hyperthreads.lost(id_, now());
+    const Nanos since = lost - std::exchange(lost_before_, lost);
+    spend_for_all(since);
+    return since > Nanos();
   }
 
   // The worker has its core again after it was parked.
@@ -653,6 +726,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
                                              // the next request
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
+  bool serves_ = false;                      // on a core that it shares
+  Nanos lost_before_;                        // to its sibling, as it was counted last
   Nanos stalled_;
   Instant stalled_until_;                    // end of the last stall
 };

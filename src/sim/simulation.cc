@@ -25,6 +25,10 @@ Status check(const Setup& setup) {
     return Error{"workers: takes 1 to " + std::to_string(limits::kSimulatedWorkers)};
   }
   if (Status fit = check_stalls(setup.costs.stalls); !fit) return fit;
+  const uint32_t threads = setup.costs.hyperthreads.threads;
+  if (threads > 0 && threads < setup.workers) {
+    return Error{"costs: hyperthreads.threads: the machine has fewer than there are workers"};
+  }
   if (setup.requests < 1) return Error{"requests: takes 1 or more"};
   if (!(setup.warmup >= 0 && setup.warmup < 1)) return Error{"warmup: takes a share below 1"};
   const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);

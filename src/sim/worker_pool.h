@@ -38,27 +38,15 @@ class WorkerPool {
   // A request was put into q: idle workers that could find it look, of several the next in turn. A
   // batch that one of them steals may give work to others.
   void offer(QueueRef q, Nanos after = Nanos()) {
-    const QueueDeclaration& declaration = P::kQueues[q.declaration];
-    if (kManages<P> && declaration.scope == Scope::kPerManager) return offer_to_group(q);
-    if (idle().empty()) return;
-    // Workers that look in vain cost nothing there.
-    if (Server::kIdeal && kClaimsPushes<P> && declaration.scope == Scope::kGlobal) return;
-    if (context_.goes_round()) return offer_to_next_round(q, after);
-    if (context_.costs().idle_order == IdleOrder::kLowestFirst) turn_ = 0;
-    if (declaration.scope == Scope::kPerWorker) {
-      if (idle().has(q.index)) wake(q.index, after);
-      if (declaration.sharing == Sharing::kOwner) return;
+    offer_to_idle(q, after);
+    if (!Server::kIdeal || context_.skips.empty() || waiting_in(q) == 0) return;
+    // Busy workers may cut their requests for what still waits.
+    if (cuts_for(context_.policy) == CutsFor::kAnyQueue) {
+      while (!context_.skips.empty()) workers_[context_.skips.find(0, size_)]->stop_skipping();
+      return;
     }
-    const uint64_t moved = host().moved();
-    uint32_t asked = 0;
-    while (asked < size_ && !idle().empty() &&
-           (waiting_in(q) > 0 || host().moved() != moved)) {
-      const uint32_t before = turn_;
-      const uint32_t w = next_idle();
-      asked += (w >= before ? w - before : w + size_ - before) + 1;
-      if (asked > size_) break;
-      if (!wake(w, after) && interchangeable(context_.policy)) break;
-    }
+    const bool own = P::kQueues[q.declaration].scope == Scope::kPerWorker;
+    if (own && context_.skips.has(q.index)) workers_[q.index]->stop_skipping();
   }
 
   // A worker took a request from its ring and put it into q: others see it once that worker has
@@ -79,7 +67,8 @@ class WorkerPool {
   void offer_all() {
     for (uint32_t w = 0; w < size_ && host().queues().waiting() > 0; ++w) {
       if (!idle().has(w)) continue;
-      context_.goes_round() ? has_look(w, context_.now()) : static_cast<void>(wake(w));
+      context_.goes_round() ? has_look(w, context_.now())
+                            : static_cast<void>(workers_[w]->wake(Nanos()));
     }
   }
 
@@ -125,7 +114,31 @@ class WorkerPool {
   typename SimContext<P, Server>::Host& host() const { return context_.host; }
   uint32_t waiting_in(QueueRef q) const { return host().queues().at(q).depth(); }
   const BitRing& idle() const { return context_.idle; }
-  bool wake(uint32_t w, Nanos after = Nanos()) { return workers_[w]->wake(after); }
+
+  void offer_to_idle(QueueRef q, Nanos after) {
+    const QueueDeclaration& declaration = P::kQueues[q.declaration];
+    if (kManages<P> && declaration.scope == Scope::kPerManager) return offer_to_group(q);
+    if (idle().empty()) return;
+    // Workers that look in vain cost nothing there.
+    if (Server::kIdeal && kClaimsPushes<P> && declaration.scope == Scope::kGlobal) return;
+    if (context_.goes_round()) return offer_to_next_round(q, after);
+    const bool in_turn = context_.costs().idle_order == IdleOrder::kByTurns;
+    if (kAsksLowestFirst<P> || !in_turn) turn_ = 0;
+    if (declaration.scope == Scope::kPerWorker) {
+      if (idle().has(q.index)) workers_[q.index]->wake(after);
+      if (declaration.sharing == Sharing::kOwner) return;
+    }
+    const uint64_t moved = host().moved();
+    uint32_t asked = 0;
+    while (asked < size_ && !idle().empty() &&
+           (waiting_in(q) > 0 || host().moved() != moved)) {
+      const uint32_t before = turn_;
+      const uint32_t w = next_idle();
+      asked += (w >= before ? w - before : w + size_ - before) + 1;
+      if (asked > size_) break;
+      if (!workers_[w]->wake(after) && interchangeable(context_.policy)) break;
+    }
+  }
 
   // Idle workers that go round: a request was put into q, which the first sees that comes round to
   // it. It takes one; where it may not, all others look too.
@@ -177,7 +190,7 @@ class WorkerPool {
     context_.pending_managers.add(ManagerId{q.index});
     if (P::kQueues[q.declaration].sharing != Sharing::kShared) return;
     for (uint32_t w = idle().find(0, size_); w < size_ && waiting_in(q) > 0;) {
-      if (context_.group_of(w).value == q.index) wake(w);
+      if (context_.group_of(w).value == q.index) workers_[w]->wake(Nanos());
       ++w;
       if (w < size_) w += idle().find(w, size_ - w);
     }

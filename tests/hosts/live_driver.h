@@ -214,12 +214,12 @@ class LiveDriver {
 
   uint32_t comes_in_by(uint32_t arrival) const { return (arrival + 1) % workers_; }
 
-  // Idle workers look at a queue that something was put into: whose it is, then by turns, as those
-  // of the simulator do.
+  // Idle workers look at a queue that something was put into: whose it is, then by turns or from
+  // the lowest on, as those of the simulator do.
   void offer(QueueRef q) {
     if (P::kQueues[q.declaration].scope == Scope::kPerWorker) give_work(q.index, false);
     if (P::kQueues[q.declaration].sharing == Sharing::kOwner) return;
-    uint32_t w = turn_;
+    uint32_t w = kAsksLowestFirst<P> ? 0 : turn_;
     for (uint32_t asked = 0; asked < workers_; ++asked, w = (w + 1) % workers_) {
       if (central_host_.depth(q) == 0) return;
       if (worker_states_[w].running != nullptr) continue;

@@ -125,8 +125,7 @@ CREDITS = (
      "and length."),
     ("Shenango's p99", "the published scripts run Shenango and the ranges on a scheduler that puts "
      "threads on sibling hyperthreads first, CoreSync and Caladan on one that spreads them. "
-     "Siblings are not modelled: a slowdown of 1.2 was seen to bring Table I's 130 and 150 % "
-     "columns to within 0.6 %, but that number has no source of its own."))
+     "Siblings are part of coresync-table-1 only: their slowdown is fitted to it."))
 
 
 def third():

@@ -253,6 +253,7 @@ class Driver {
     job.priority = arrival.priority;
     job.type = arrival.type;
     job.group = arrival.group;
+    has_groups_ |= job.group != kPolicyGroup;
     const WorkerId at = script_.arrives_at(job.flow, arrival.worker);
     host_.call_as(HookContext::worker(at));
     host_.admit(&job);
@@ -293,6 +294,21 @@ class Driver {
       if (!script_.waiting(QueueRef{declaration, worker}).empty()) return true;
     }
     return false;
+  }
+
+  // Is there nothing in the queues for which the policy says that it cuts?
+  bool nothing_to_cut_for(uint32_t worker) {
+    const CutsFor cause = cuts_for(policy_);
+    if (options_.chaos || has_groups_ || cause == CutsFor::kUnknown) return false;
+    if (cause == CutsFor::kOwnQueues) return !owns_waiting(worker);
+    for (uint32_t declaration = 0; declaration < P::kQueues.size(); ++declaration) {
+      const QueueDeclaration& declared = P::kQueues[declaration];
+      const uint32_t count = queue_count_of(declared, options_.workers, script_.managers());
+      for (uint32_t index = 0; index < count; ++index) {
+        if (!script_.waiting(QueueRef{declaration, index}).empty()) return false;
+      }
+    }
+    return true;
   }
 
   // What chaos hides from one worker it may show to the next.
@@ -349,7 +365,9 @@ class Driver {
     const Nanos service = job.attained + context.slice;
     if (job.left == Nanos()) return finish(job, service, me);
     host_.call_as(HookContext::observer());
+    const bool idle_end = nothing_to_cut_for(me.value);
     const bool leaves = context.core.expire(job, service);
+    if (leaves && idle_end) host_.complain("a slice was cut for nobody, against cuts_for");
     job.attained = service;
     report_.kept_on += leaves ? 0 : 1;
     leaves ? put_back(job, me) : begin_slice(me);
@@ -409,6 +427,7 @@ class Driver {
   uint64_t next_order_ = 0;
   uint64_t mishaps_before_ = 0;  // this step
   bool retry_scheduled_ = false;
+  bool has_groups_ = false;  // beside the policy's
   DriveReport report_;
 };
 

@@ -143,6 +143,24 @@ struct FalseClaim : RecordingPolicy {
   }
 };
 
+// It cuts whether or not somebody waits.
+struct FalseCuts : RecordingPolicy {
+  using RecordingPolicy::RecordingPolicy;
+  static constexpr Preempts kPreempts = Preempts::kEverything;
+  static constexpr CutsFor cuts_for() { return CutsFor::kAnyQueue; }
+  template <class H>
+  SliceDecision expired(const Job&, WorkerId, H&) const {
+    return SliceDecision::kPreempt;
+  }
+};
+
+TEST(Drive, a_false_claim_to_cut_for_somebody_only_is_caught) {
+  Log log;
+  const std::array<Arrival, 1> arrivals{{{.service = Nanos(15)}}};
+  const DriveReport report = drive<FalseCuts>({.log = &log}, arrivals, {.workers = 1});
+  EXPECT_EQ(report.violations, (Log{"a slice was cut for nobody, against cuts_for"}));
+}
+
 TEST(Drive, a_false_claim_of_interchangeable_workers_is_caught) {
   Log log;
   const std::array<Arrival, 1> arrivals{{{.service = Nanos(5)}}};
