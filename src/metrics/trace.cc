@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/trace.h"
+#include "metrics/trace.h"
 
 #include <array>
 #include <cerrno>
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace rubato::sim {
+namespace rubato {
 namespace {
 
 constexpr size_t kBufferBytes = 1u << 18;
@@ -205,4 +205,4 @@ Status Trace::finish() {
   return Done{};
 }
 
-}  // namespace rubato::sim
+}  // namespace rubato
