@@ -31,7 +31,7 @@ void expose_all(OpenMetrics& out, const Runtime& runtime, const Datapath& datapa
                 const ServingOptions& options, NamedTypes& named) {
   expose(out, runtime, datapath, types_of(options), named);
   if (options.best_effort != nullptr) options.best_effort->expose(out);
-  if (options.requests != nullptr) options.requests->expose(out);
+  for (const auto& recorder : options.recorders) recorder.recording->expose(out);
   if (options.more_metrics) options.more_metrics(out);
   expose_process(out, options.version);
 }
@@ -92,36 +92,42 @@ void log_end(const ServingOptions& options, bool drained) {
 }
 
 // Of those that record.
-Status finish(TrafficRecorder* traffic, RequestRecorder* requests) {
-  Status recorded = Done{};
-  if (traffic != nullptr) recorded = traffic->finish();
-  if (!recorded.ok() || requests == nullptr) return recorded;
-  recorded = requests->finish();
-  return recorded.ok() ? recorded : Error{"record: " + recorded.error()};
+Status finish(TrafficRecorder* traffic, const std::vector<LiveRecorder>& recorders) {
+  Status first = traffic == nullptr ? Done{} : traffic->finish();
+  for (const LiveRecorder& recorder : recorders) {
+    const Status recorded = recorder.recording->finish();
+    if (!recorded.ok() && first.ok()) {
+      first = Error{std::string(recorder.option) + ": " + recorded.error()};
+    }
+  }
+  return first;
+}
+
+// Null: there is no metrics port. Borrows the arguments.
+Result<std::unique_ptr<Exporter>> start_exporter(Runtime& runtime, Datapath& datapath,
+                                                 const ServingOptions& options) {
+  if (options.metrics_port < 0) return std::unique_ptr<Exporter>();
+  const auto metrics = [&, named = NamedTypes()](OpenMetrics& out) mutable {
+    expose_all(out, runtime, datapath, options, named);
+  };
+  const auto state = [&] {
+    return state_json(runtime, datapath, types_of(options), {options.version, options.memory});
+  };
+  return Exporter::start(options.metrics_bind, static_cast<uint16_t>(options.metrics_port),
+                         {metrics, [&] { return runtime.serving(); },
+                          [&] { return plan_text(runtime, types_of(options)); }, options.trouble,
+                          top_page, state},
+                         {.connections = metrics_connections()}, options.metrics_tls,
+                         options.metrics_listener);
 }
 
 }  // namespace
 
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                const ServingOptions& options) {
-  std::unique_ptr<Exporter> exporter;
-  if (options.metrics_port >= 0) {
-    const auto metrics = [&, named = NamedTypes()](OpenMetrics& out) mutable {
-      expose_all(out, runtime, datapath, options, named);
-    };
-    const auto state = [&] {
-      return state_json(runtime, datapath, types_of(options), {options.version, options.memory});
-    };
-    auto started = Exporter::start(options.metrics_bind,
-                                   static_cast<uint16_t>(options.metrics_port),
-                                   {metrics, [&] { return runtime.serving(); },
-                                    [&] { return plan_text(runtime, types_of(options)); },
-                                    options.trouble, top_page, state},
-                                   {.connections = metrics_connections()},
-                                   options.metrics_tls, options.metrics_listener);
-    if (!started.ok()) return Error{started.error()};
-    exporter = std::move(*started);
-  }
+  auto exporting = start_exporter(runtime, datapath, options);
+  if (!exporting.ok()) return Error{exporting.error()};
+  const std::unique_ptr<Exporter> exporter = std::move(*exporting);
   std::unique_ptr<AgentPort> agent;
   if (options.agent_port >= 0) {
     auto started = AgentPort::start(options.agent_bind, static_cast<uint16_t>(options.agent_port),
@@ -167,7 +173,7 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   if (options.best_effort != nullptr) options.best_effort->end();
   (*housekeeper)->end();
   log_end(options, drained);
-  if (Status recorded = finish(recorder.get(), options.requests); !recorded.ok()) {
+  if (Status recorded = finish(recorder.get(), options.recorders); !recorded.ok()) {
     return Error{recorded.error()};
   }
   return drained ? 0 : 1;

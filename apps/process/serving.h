@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/memory_account.h"
 #include "base/result.h"
@@ -15,7 +16,7 @@
 #include "process/best_effort.h"
 #include "process/descriptors.h"
 #include "process/handover.h"
-#include "process/request_recorder.h"
+#include "process/live_options.h"
 #include "process/traffic_recorder.h"
 #include "runtime/exposition.h"
 #include "runtime/runtime.h"
@@ -38,8 +39,8 @@ struct ServingOptions {
   MemoryAccount* memory = nullptr;  // of the stacks, too; null = of none. Outlives the call
   // The requests are recorded for a profile if this names a file.
   RecordingOptions recording;
-  // Every request is, if this is not null. Outlives the call.
-  RequestRecorder* requests = nullptr;
+  // What else is recorded. The recordings outlive the call.
+  std::vector<LiveRecorder> recorders;
   ConnectionLimit connections;
   // The best-effort command, started once clients are welcome; null = none. Outlives the call.
   BestEffort* best_effort = nullptr;

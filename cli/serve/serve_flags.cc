@@ -29,20 +29,37 @@ void add_profile_options(CommandLine& command, ServeOptions& o) {
               "Record for so long, from the first request on; default: until the server stops");
 }
 
+void add_switch(CommandLine& command, const std::string& name, bool& on, const char* help) {
+  command
+      .add_parsed(name, "yes|no",
+                  [&on](const std::string& text) -> Status {
+                    if (text != "yes" && text != "no") return Error{"takes yes or no"};
+                    on = text == "yes";
+                    return Done{};
+                  },
+                  help)
+      .default_text("yes");
+}
+
+void add_trace_options(CommandLine& command, ServeOptions& o) {
+  command.add_text("--trace", o.trace.file,
+                   "Write what every worker does to this file, for ui.perfetto.dev and `rubato "
+                   "trace diff`, as `rubato sim --trace` does")
+      .placeholder("FILE");
+  add_switch(command, "--tracing", o.tracing,
+             "With --trace: no = not from the start. SIGHUP, and CONFIG SET tracing of `serve "
+             "kv`, start and end it; each start writes the file anew");
+  add_count(command, "--trace-events", o.trace.events, 1, TraceOptions::kMostEvents,
+            "a number of events", "Events at which a trace ends, at some 90 bytes each");
+}
+
 void add_record_options(CommandLine& command, ServeOptions& o) {
   command.add_text("--record", o.requests.file,
                    "Write every request to this file, for `rubato sim --workload trace:FILE`")
       .placeholder("FILE");
-  command
-      .add_parsed("--recording", "yes|no",
-                  [&o](const std::string& text) -> Status {
-                    if (text != "yes" && text != "no") return Error{"takes yes or no"};
-                    o.recording = text == "yes";
-                    return Done{};
-                  },
-                  "With --record: no = not from the start. SIGHUP, and CONFIG SET recording of "
-                  "`serve kv`, start and end it; each start writes the file anew")
-      .default_text("yes");
+  add_switch(command, "--recording", o.recording,
+             "With --record: no = not from the start. SIGHUP, and CONFIG SET recording of "
+             "`serve kv`, start and end it; each start writes the file anew");
   command
       .add_parsed("--record-limit", "MIB",
                   [&o](const std::string& text) -> Status {
@@ -70,8 +87,12 @@ Status resolve_recording(const CommandLine& command, ServeOptions& o) {
   o.serving.version = version();
   o.runtime.record_arrivals = !recording.file.empty();
   o.runtime.record_requests = !o.requests.file.empty();
+  o.runtime.record_traces = !o.trace.file.empty();
   if (command.given("--record") && o.requests.file.empty()) {
     return Error{"--record: takes the name of a file"};
+  }
+  if (command.given("--trace") && o.trace.file.empty()) {
+    return Error{"--trace: takes the name of a file"};
   }
   return Done{};
 }
@@ -113,6 +134,7 @@ void add_serve_options(CommandLine& command, ServeOptions& options) {
   add_best_effort_options(command, options.cores);
   add_profile_options(command, options);
   add_record_options(command, options);
+  add_trace_options(command, options);
   command.add_existing_file("--config", options.config_file,
                             "TOML file with these options as keys; SIGHUP reads it again");
   command.add_text("--handover", options.handover,

@@ -15,8 +15,10 @@
 #include "cli/serve/best_effort_flags.h"
 #include "datapath/server_options.h"
 #include "datapath/tcp.h"
+#include "process/request_recorder.h"
 #include "process/serving.h"
 #include "runtime/options.h"
+#include "runtime/trace_recorder.h"
 
 namespace rubato::cli {
 
@@ -34,6 +36,8 @@ struct ServeOptions {
   Nanos profile_for;  // 0 = until the server stops
   RequestRecordingOptions requests;
   bool recording = true;  // with a file for requests: from the start
+  TraceOptions trace;
+  bool tracing = true;  // likewise
 };
 
 // Adds the options to `command`; `options` must outlive the parse.

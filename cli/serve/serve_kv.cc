@@ -332,10 +332,10 @@ int KvCommand::serve(Reloader& reloader) {
   const AdmissionInService in_service(admission, **datapath, options());
   auto runtime = Runtime::create(options().runtime, **datapath, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
-  const auto recorder = start_recorder(options(), **runtime, reloader);
-  if (!recorder.ok()) return refuse(*this, kFailed, recorder.error());
+  const auto recorders = start_recorders(options(), **runtime, reloader);
+  if (!recorders.ok()) return refuse(*this, kFailed, recorders.error());
   kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission,
-                          recorder.value().get());
+                          options().serving.recorders);
   application.server().set_log_slow(options().log.slow_threshold());
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);

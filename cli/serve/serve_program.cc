@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -150,20 +151,37 @@ void reload_scheduler(Reloader& reloader, Runtime& runtime) {
   });
 }
 
-Result<std::unique_ptr<RequestRecorder>> start_recorder(ServeOptions& options, Runtime& runtime,
-                                                        Reloader& reloader) {
-  if (options.requests.file.empty()) return std::unique_ptr<RequestRecorder>();
-  auto recorder = std::make_unique<RequestRecorder>(options.requests, runtime.request_rings(),
-                                                    options.serving.types,
-                                                    options.serving.type_name);
-  if (options.recording) {
-    if (Status begun = recorder->record(true); !begun) return Error{"--record: " + begun.error()};
+Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, Reloader& reloader) {
+  ServingOptions& serving = options.serving;
+  Recorders recorders;
+  const auto add = [&](const char* option, const char* key, std::unique_ptr<Recording> recording,
+                       bool ServeOptions::* wanted) -> Status {
+    if (options.*wanted) {
+      const Status begun = recording->record(true);
+      if (!begun) return Error{std::string("--") + option + ": " + begun.error()};
+    }
+    reloader.can_apply(key, [&recording = *recording, wanted](const ServeProgram& loaded) {
+      return recording.record(loaded.options().*wanted);
+    });
+    serving.recorders.push_back({option, key, recording.get()});
+    recorders.push_back(std::move(recording));
+    return Done{};
+  };
+  Status added = Done{};
+  if (!options.requests.file.empty()) {
+    added = add("record", "recording",
+                std::make_unique<RequestRecorder>(options.requests, runtime.request_rings(),
+                                                  serving.types, serving.type_name),
+                &ServeOptions::recording);
   }
-  reloader.can_apply("recording", [&recorder = *recorder](const ServeProgram& loaded) {
-    return recorder.record(loaded.options().recording);
-  });
-  options.serving.requests = recorder.get();
-  return recorder;
+  if (added.ok() && !options.trace.file.empty()) {
+    added = add("trace", "tracing",
+                std::make_unique<TraceRecorder>(options.trace, runtime.trace_rings(),
+                                                serving.types, serving.type_name),
+                &ServeOptions::tracing);
+  }
+  if (!added.ok()) return Error{added.error()};
+  return recorders;
 }
 
 int refuse(const ServeProgram& program, int status, const std::string& message) {
