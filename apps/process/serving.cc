@@ -91,6 +91,16 @@ void log_end(const ServingOptions& options, bool drained) {
            options.stop_note.empty() ? "stopped" : "stopped; " + options.stop_note);
 }
 
+Status set_and_log(const LiveOptions& options, const std::string& name,
+                   const std::string& value) {
+  const Status set = options.set({{name, value}});
+  if (set.ok()) {
+    log_line(LogLevel::kInfo, LogEvent::kReload, "set by the metrics port",
+             {{"option", name}, {"value", value}});
+  }
+  return set;
+}
+
 // Of those that record.
 Status finish(TrafficRecorder* traffic, const std::vector<LiveRecorder>& recorders) {
   Status first = traffic == nullptr ? Done{} : traffic->finish();
@@ -105,7 +115,8 @@ Status finish(TrafficRecorder* traffic, const std::vector<LiveRecorder>& recorde
 
 // Null: there is no metrics port. Borrows the arguments.
 Result<std::unique_ptr<Exporter>> start_exporter(Runtime& runtime, Datapath& datapath,
-                                                 const ServingOptions& options) {
+                                                 const ServingOptions& options,
+                                                 const LiveOptions& live_options) {
   if (options.metrics_port < 0) return std::unique_ptr<Exporter>();
   const auto metrics = [&, named = NamedTypes()](OpenMetrics& out) mutable {
     expose_all(out, runtime, datapath, options, named);
@@ -113,10 +124,14 @@ Result<std::unique_ptr<Exporter>> start_exporter(Runtime& runtime, Datapath& dat
   const auto state = [&] {
     return state_json(runtime, datapath, types_of(options), {options.version, options.memory});
   };
+  Exporter::Setter setter{options.metrics_set_token,
+                          [&](const std::string& name, const std::string& value) {
+                            return set_and_log(live_options, name, value);
+                          }};
   return Exporter::start(options.metrics_bind, static_cast<uint16_t>(options.metrics_port),
                          {metrics, [&] { return runtime.serving(); },
                           [&] { return plan_text(runtime, types_of(options)); }, options.trouble,
-                          top_page, state},
+                          top_page, state, std::move(setter)},
                          {.connections = metrics_connections()}, options.metrics_tls,
                          options.metrics_listener);
 }
@@ -125,7 +140,8 @@ Result<std::unique_ptr<Exporter>> start_exporter(Runtime& runtime, Datapath& dat
 
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                const ServingOptions& options) {
-  auto exporting = start_exporter(runtime, datapath, options);
+  const LiveOptions live_options(runtime, options.recorders);
+  auto exporting = start_exporter(runtime, datapath, options, live_options);
   if (!exporting.ok()) return Error{exporting.error()};
   const std::unique_ptr<Exporter> exporter = std::move(*exporting);
   std::unique_ptr<AgentPort> agent;

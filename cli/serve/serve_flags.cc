@@ -9,6 +9,7 @@
 #include "cli/common/config_file.h"
 #include "cli/common/environment.h"
 #include "cli/common/scheduler_flags.h"
+#include "cli/common/token_file.h"
 #include "cli/common/value_flags.h"
 #include "mechanism/cpu/cgroup.h"
 #include "mechanism/preempt/mechanism.h"
@@ -135,6 +136,12 @@ void add_serve_options(CommandLine& command, ServeOptions& options) {
   add_profile_options(command, options);
   add_record_options(command, options);
   add_trace_options(command, options);
+  command
+      .add_text("--metrics-set-token", options.metrics_token_file,
+                "Who sends the token in this file, of 16 bytes or more, to the metrics port may "
+                "set there what CONFIG SET of `serve kv` sets of the scheduler (rubato top). It is "
+                "not encrypted on its way without --tls-metrics; default: the port is read only")
+      .placeholder("FILE");
   command.add_existing_file("--config", options.config_file,
                             "TOML file with these options as keys; SIGHUP reads it again");
   command.add_text("--handover", options.handover,
@@ -161,6 +168,12 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
   use_ports(o);
   if (command.given("--handover") && o.handover.empty()) {
     return Error{"--handover: takes the path of a Unix socket"};
+  }
+  if (!o.metrics_token_file.empty()) {
+    if (o.serving.metrics_port < 0) return Error{"--metrics-set-token: needs --metrics-port"};
+    Result<std::string> token = read_token(o.metrics_token_file);
+    if (!token.ok()) return Error{"--metrics-set-token: " + token.error()};
+    o.serving.metrics_set_token = token.value();
   }
   return resolve_recording(command, o);
 }

@@ -38,6 +38,7 @@ struct ServeOptions {
   bool recording = true;  // with a file for requests: from the start
   TraceOptions trace;
   bool tracing = true;  // likewise
+  std::string metrics_token_file;
 };
 
 // Adds the options to `command`; `options` must outlive the parse.
