@@ -136,6 +136,19 @@ Result<std::unique_ptr<Exporter>> start_exporter(Runtime& runtime, Datapath& dat
                          options.metrics_listener);
 }
 
+// False: the drain limit has passed.
+bool run(Runtime& runtime, Datapath& datapath, const ServingOptions& options) {
+  if (!options.pusher.begin) return runtime.run();
+  options.pusher.begin([&, named = NamedTypes()]() mutable {
+    OpenMetrics out(MetricsFormat::kOpenMetrics, MetricsDetail::kBrief);
+    expose_all(out, runtime, datapath, options, named);
+    return std::move(out).finish();
+  });
+  const bool drained = runtime.run();
+  options.pusher.end();
+  return drained;
+}
+
 }  // namespace
 
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
@@ -185,7 +198,7 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   }
   (*housekeeper)->ready();
   if (options.best_effort != nullptr) options.best_effort->begin(runtime);
-  const bool drained = runtime.run();
+  const bool drained = run(runtime, datapath, options);
   if (options.best_effort != nullptr) options.best_effort->end();
   (*housekeeper)->end();
   log_end(options, drained);

@@ -54,7 +54,13 @@ struct ServingOptions {
   std::string stop_note;
   // Why requests fail at present, for /readyz; empty = they do not. Any thread.
   std::function<std::string()> trouble;
-  // Appends families of the application's own.
+  // Sends the metrics somewhere: `begin` is given what makes their text, of OpenMetrics, for any
+  // thread until `end`, which is called once the server has stopped. Empty = nowhere.
+  struct Pusher {
+    std::function<void(std::function<std::string()> scrape)> begin = {};
+    std::function<void()> end = {};
+  } pusher;
+  // Appends families of the application's own. Any thread.
   std::function<void(OpenMetrics&)> more_metrics;
 };
 

@@ -54,6 +54,49 @@ void add_trace_options(CommandLine& command, ServeOptions& o) {
             "a number of events", "Events at which a trace ends, at some 90 bytes each");
 }
 
+void add_otlp_options(CommandLine& command, ServeOptions& o) {
+  command
+      .add_parsed("--otlp", "URL",
+                  [&o](const std::string& text) -> Status {
+                    Result<OtlpCollector> collector = parse_otlp_url(text);
+                    if (!collector.ok()) return Error{collector.error()};
+                    o.otlp.collector = std::move(*collector);
+                    o.otlp_url = text;
+                    return Done{};
+                  },
+                  "Send the metrics to this collector of OpenTelemetry, as OTLP in JSON over HTTP: "
+                  "http://HOST[:PORT][/PATH] or https://; port 4318 by default")
+      .default_text("");
+  command
+      .add_parsed("--otlp-sample", "PART",
+                  [&o](const std::string& text) -> Status {
+                    const std::optional<double> part = parse_number(text);
+                    if (!part || *part < 0 || *part > 1) {
+                      return Error{"takes a part of 0 to 1, not '" + text + "'"};
+                    }
+                    o.otlp.sample = *part;
+                    return Done{};
+                  },
+                  "With --otlp: also send this part of the requests, drawn at random, as spans")
+      .default_text("0");
+  add_seconds(command, "--otlp-interval", o.otlp.interval, Nanos::millis(100),
+              Nanos::seconds(3600), "With --otlp: between two messages")
+      .default_text("10");
+}
+
+Status resolve_otlp(const CommandLine& command, ServeOptions& o) {
+  if (o.otlp_url.empty()) {
+    const bool lonely = command.given("--otlp-sample") || command.given("--otlp-interval");
+    return lonely ? Status(Error{"--otlp-sample, --otlp-interval: need --otlp"}) : Done{};
+  }
+  if (o.otlp.sample <= 0) return Done{};
+  if (!o.requests.file.empty()) {
+    return Error{"--otlp-sample: does not go with --record, which takes the same requests"};
+  }
+  o.runtime.record_requests = true;
+  return Done{};
+}
+
 void add_record_options(CommandLine& command, ServeOptions& o) {
   command.add_text("--record", o.requests.file,
                    "Write every request to this file, for `rubato sim --workload trace:FILE`")
@@ -136,6 +179,7 @@ void add_serve_options(CommandLine& command, ServeOptions& options) {
   add_profile_options(command, options);
   add_record_options(command, options);
   add_trace_options(command, options);
+  add_otlp_options(command, options);
   command
       .add_text("--metrics-set-token", options.metrics_token_file,
                 "Who sends the token in this file, of 16 bytes or more, to the metrics port may "
@@ -175,7 +219,8 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
     if (!token.ok()) return Error{"--metrics-set-token: " + token.error()};
     o.serving.metrics_set_token = token.value();
   }
-  return resolve_recording(command, o);
+  if (Status resolved = resolve_recording(command, o); !resolved.ok()) return resolved;
+  return resolve_otlp(command, o);
 }
 
 Error option_error(const std::string& message) {

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "cli/common/command_line.h"
 #include "cli/serve/best_effort_flags.h"
+#include "cli/serve/otlp_exporter.h"
 #include "datapath/server_options.h"
 #include "datapath/tcp.h"
 #include "process/request_recorder.h"
@@ -39,6 +40,8 @@ struct ServeOptions {
   TraceOptions trace;
   bool tracing = true;  // likewise
   std::string metrics_token_file;
+  std::string otlp_url;  // empty = nothing is sent
+  OtlpOptions otlp;
 };
 
 // Adds the options to `command`; `options` must outlive the parse.

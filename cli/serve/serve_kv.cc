@@ -340,6 +340,8 @@ int KvCommand::serve(Reloader& reloader) {
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);
   if (tls_server != nullptr) serve_tls(command, reloader);
+  const auto otlp = open_otlp(*this, options().serving, **runtime);
+  if (!otlp.ok()) return refuse(*this, kFailed, otlp.error());
   options().serving.announcement = announcement(command, **datapath);
   options().serving.trouble = [&store = **engine] {
     const std::string why = store.refusing();

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serve/serve_program.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -182,6 +186,32 @@ Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, Reloa
   }
   if (!added.ok()) return Error{added.error()};
   return recorders;
+}
+
+Result<std::unique_ptr<OtlpExporter>> open_otlp(const ServeProgram& program,
+                                                ServingOptions& serving, Runtime& runtime) {
+  const ServeOptions& options = program.options();
+  if (options.otlp_url.empty()) return std::unique_ptr<OtlpExporter>();
+  OtlpOptions otlp = options.otlp;
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  otlp.resource = {.service = std::string("rubato-") + program.name(),
+                   .version = serving.version,
+                   .instance = std::string(host.data()) + ":" + std::to_string(::getpid())};
+  std::vector<RequestRing*> rings;
+  if (otlp.sample > 0) rings = runtime.request_rings();
+  auto opened = OtlpExporter::open(std::move(otlp), std::move(rings), serving.type_name);
+  if (!opened.ok()) return Error{"--otlp: " + opened.error()};
+  OtlpExporter& exporter = **opened;
+  serving.pusher = {[&exporter](std::function<std::string()> scrape) {
+                      exporter.begin(std::move(scrape));
+                    },
+                    [&exporter] { exporter.end(); }};
+  serving.more_metrics = [&exporter, others = serving.more_metrics](OpenMetrics& out) {
+    if (others) others(out);
+    exporter.expose(out);
+  };
+  return opened;
 }
 
 int refuse(const ServeProgram& program, int status, const std::string& message) {

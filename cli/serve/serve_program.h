@@ -50,6 +50,11 @@ int run_program(CommandLine& command, ServeProgram& program);
 using Recorders = std::vector<std::unique_ptr<Recording>>;
 Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, Reloader& reloader);
 
+// What sends metrics and spans to --otlp while the program serves; null = nothing does. Fails with
+// one line.
+Result<std::unique_ptr<OtlpExporter>> open_otlp(const ServeProgram& program,
+                                                ServingOptions& serving, Runtime& runtime);
+
 // Has reloads change the scheduler's options while `runtime` serves.
 void reload_scheduler(Reloader& reloader, Runtime& runtime);
 

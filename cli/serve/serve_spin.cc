@@ -83,6 +83,8 @@ int SpinCommand::serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp,
   options.serving.recording.is_control = [](uint32_t type) { return type == spin::kControl; };
   const auto recorders = start_recorders(options, **runtime, reloader);
   if (!recorders.ok()) return refuse(*this, kFailed, recorders.error());
+  const auto otlp = open_otlp(*this, options.serving, **runtime);
+  if (!otlp.ok()) return refuse(*this, kFailed, otlp.error());
   options.serving.announcement =
       fmt::format("rubato serve spin: policy {}, {} worker(s), {}, {}", options.runtime.policy,
                   options.runtime.workers, preemption_text(options), where);
