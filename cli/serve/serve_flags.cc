@@ -84,11 +84,8 @@ void add_otlp_options(CommandLine& command, ServeOptions& o) {
       .default_text("10");
 }
 
-Status resolve_otlp(const CommandLine& command, ServeOptions& o) {
-  if (o.otlp_url.empty()) {
-    const bool lonely = command.given("--otlp-sample") || command.given("--otlp-interval");
-    return lonely ? Status(Error{"--otlp-sample, --otlp-interval: need --otlp"}) : Done{};
-  }
+Status resolve_otlp(ServeOptions& o) {
+  if (o.otlp.sample > 0 && o.otlp_url.empty()) return Error{"--otlp-sample: needs --otlp"};
   if (o.otlp.sample <= 0) return Done{};
   if (!o.requests.file.empty()) {
     return Error{"--otlp-sample: does not go with --record, which takes the same requests"};
@@ -220,7 +217,7 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
     o.serving.metrics_set_token = token.value();
   }
   if (Status resolved = resolve_recording(command, o); !resolved.ok()) return resolved;
-  return resolve_otlp(command, o);
+  return resolve_otlp(o);
 }
 
 Error option_error(const std::string& message) {

@@ -154,7 +154,7 @@ class Otlp(unittest.TestCase):
     def test_mistakes_are_one_line(self):
         for args, said in ((["--otlp", "127.0.0.1"], "--otlp: takes http://"),
                            (["--otlp", "http://"], "--otlp: takes http://"),
-                           (["--otlp-sample", "0.1"], "need --otlp"),
+                           (["--otlp-sample", "0.1"], "--otlp-sample: needs --otlp"),
                            (["--otlp", "http://x", "--otlp-sample", "1.1"], "--otlp-sample"),
                            (["--otlp", "http://x", "--otlp-sample", "1", "--record", "/tmp/x"],
                             "does not go with --record")):
