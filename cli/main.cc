@@ -31,7 +31,8 @@ int main(int argc, char** argv) {
         {{"bench", "Measure what mechanisms cost here"},
          {"lab", "The simulator as a page"},
          {"report", "Reports of runs as a page, or merged", "page"},
-         {"serve", "Run a server"}},
+         {"serve", "Run a server"},
+         {"trace", "Traces of workers"}},
         Command::all()));
   } catch (const std::exception& error) { return fail(error.what()); }
 }

@@ -19,7 +19,7 @@
 #include "kv_server/server/providers.h"
 #include "process/aside.h"
 #include "process/best_effort.h"
-#include "process/request_recorder.h"
+#include "process/live_options.h"
 #include "rpc/admission.h"
 #include "runtime/overload_exposition.h"
 #include "runtime/runtime.h"
@@ -29,13 +29,13 @@ namespace rubato::kv {
 
 class KvServices final : public LatencySource, public ServerControl {
  public:
-  // `best_effort` is shown in INFO scheduler, `admission` in INFO overload; CONFIG SET recording
-  // goes to `recorder`. All may be null.
+  // `best_effort` is shown in INFO scheduler, `admission` in INFO overload; both
+  // may be null. CONFIG SET starts and ends `recorders` by their keys.
   // `all` is the datapath of every client, `tcp` that of connections.
   KvServices(Runtime& runtime, TcpDatapath& tcp, Datapath& all, KvApplication& application,
          const BestEffort* best_effort = nullptr,
          const rpc::AdmissionController* admission = nullptr,
-         RequestRecorder* recorder = nullptr);
+         std::vector<LiveRecorder> recorders = {});
   ~KvServices() override;
 
   Histogram total_time(uint32_t type) override;
@@ -44,8 +44,8 @@ class KvServices final : public LatencySource, public ServerControl {
 
   Lines scheduler_info() override;
   Lines overload_info() override;
-  Lines scheduler_options() override;
-  Status set_scheduler_options(const Lines& wanted) override;
+  Lines scheduler_options() override { return options_.all(); }
+  Status set_scheduler_options(const Lines& wanted) override { return options_.set(wanted); }
   void set_slow_threshold(Nanos threshold) override {
     runtime_.settings().set_slow_threshold(threshold);
   }
@@ -68,7 +68,7 @@ class KvServices final : public LatencySource, public ServerControl {
   KvApplication& application_;
   const BestEffort* const best_effort_;
   const rpc::AdmissionController* const admission_;
-  RequestRecorder* const recorder_;
+  const LiveOptions options_;
   std::mutex mutex_;  // guards marks_
   std::vector<Mark> marks_;
   std::atomic<bool> stopping_{false};

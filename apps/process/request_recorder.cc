@@ -2,12 +2,10 @@
 #include "process/request_recorder.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -17,7 +15,6 @@
 namespace rubato {
 namespace {
 
-constexpr std::chrono::milliseconds kPeriod{10};  // a worker's ring lasts for 1.6 M requests/s
 constexpr Nanos kWritePeriod = Nanos::seconds(1);
 constexpr size_t kBatch = 1024;
 
@@ -30,20 +27,6 @@ std::string head_of(uint32_t types, const std::function<std::string(uint32_t)>& 
   return TraceEncoder::begin(names);
 }
 
-// A new file in the place of the one that has the name, which its readers keep. Not of a device or
-// the like.
-int make_file(const std::string& path) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) == 0) {
-    if (!S_ISREG(info.st_mode)) {
-      errno = EINVAL;
-      return -1;
-    }
-    if (::unlink(path.c_str()) != 0) return -1;
-  }
-  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-}
-
 }  // namespace
 
 RequestRecorder::RequestRecorder(RequestRecordingOptions options,
@@ -53,21 +36,10 @@ RequestRecorder::RequestRecorder(RequestRecordingOptions options,
       rings_(std::move(rings)),
       head_(head_of(types, type_name)),
       types_(types),
-      batch_(kBatch),
-      thread_([this] { work(); }) {}
-
-RequestRecorder::~RequestRecorder() {
-  {
-    const std::scoped_lock lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
-  static_cast<void>(record(false));
-}
+      batch_(kBatch) {}
 
 RequestRecorder::Counts RequestRecorder::counts() const {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(mutex());
   Counts counts = counts_;
   counts.dropped += dropped_by_rings();
   return counts;
@@ -88,53 +60,35 @@ uint64_t RequestRecorder::dropped_by_rings() const {
   return sum;
 }
 
-Status RequestRecorder::record(bool wanted) {
-  const std::scoped_lock lock(mutex_);
-  if (wanted == (fd_ >= 0)) return Done{};
-  const Status done = wanted ? begin() : end();
-  wake_.notify_one();
-  return done;
-}
-
 Status RequestRecorder::begin() {
-  fd_ = make_file(options_.file);
-  if (fd_ < 0) {
-    last_ = Error{"cannot write '" + options_.file + "': " + std::strerror(errno)};
-    return last_;
-  }
-  last_ = Done{};
+  if (Status free = make_way_for_file(options_.file); !free.ok()) return free;
+  fd_ = ::open(options_.file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+  if (fd_ < 0) return Error{"cannot write '" + options_.file + "': " + std::strerror(errno)};
+  failure_ = Done{};
   counts_.bytes = 0;
   write(head_);
-  if (!last_) return last_;
+  if (fd_ < 0) return failure_;
   take_records();  // of a recording before
   encoder_.take();
   dropped_noted_ = dropped_by_rings();
   start_ = wrote_at_ = now();
   for (RequestRing* ring : rings_) ring->want(true);
-  recording_.store(true, std::memory_order_relaxed);
   return Done{};
 }
 
 Status RequestRecorder::end() {
-  recording_.store(false, std::memory_order_relaxed);
   for (RequestRing* ring : rings_) ring->want(false);
-  collect(true);
+  collect_requests(true);
   if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) {
-    last_ = Error{"cannot write '" + options_.file + "': " + std::strerror(errno)};
+    failure_ = Error{"cannot write '" + options_.file + "': " + std::strerror(errno)};
   }
-  return last_;
+  return failure_;
 }
 
-void RequestRecorder::work() {
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (fd_ < 0) {
-      wake_.wait(lock, [this] { return stopping_ || fd_ >= 0; });
-    } else {
-      wake_.wait_for(lock, kPeriod, [this] { return stopping_; });
-      if (fd_ >= 0) collect(false);
-    }
-  }
+bool RequestRecorder::collect(Status& error) {
+  collect_requests(false);
+  if (fd_ < 0) error = failure_;
+  return fd_ >= 0;
 }
 
 // Requests that had arrived before the recording began are not of it.
@@ -156,7 +110,7 @@ void RequestRecorder::take_records() {
   }
 }
 
-void RequestRecorder::collect(bool all) {
+void RequestRecorder::collect_requests(bool all) {
   if (fd_ < 0) return;
   take_records();
   const Instant at = now();
@@ -182,7 +136,7 @@ void RequestRecorder::write(const std::string& bytes) {
     if (more < 0 && errno == EINTR) continue;
     if (more <= 0) {
       const std::string why = std::strerror(more < 0 ? errno : ENOSPC);
-      last_ = Error{"cannot write '" + options_.file + "': " + why};
+      failure_ = Error{"cannot write '" + options_.file + "': " + why};
       return give_up(why);
     }
     done += static_cast<size_t>(more);
@@ -192,7 +146,6 @@ void RequestRecorder::write(const std::string& bytes) {
 
 void RequestRecorder::give_up(const std::string& why) {
   for (RequestRing* ring : rings_) ring->want(false);
-  recording_.store(false, std::memory_order_relaxed);
   ::close(std::exchange(fd_, -1));
   log_line(LogLevel::kError, LogEvent::kProfile,
            "the recording into '" + options_.file + "' has ended: " + why);
@@ -205,8 +158,7 @@ Status RequestRecorder::finish() {
            {{"file", options_.file},
             {"recorded", static_cast<int64_t>(all.recorded)},
             {"left_out", static_cast<int64_t>(all.dropped)}});
-  const std::scoped_lock lock(mutex_);
-  return ended.ok() ? last_ : ended;
+  return ended.ok() ? last() : ended;
 }
 
 }  // namespace rubato

@@ -31,7 +31,7 @@ void expose_all(OpenMetrics& out, const Runtime& runtime, const Datapath& datapa
                 const ServingOptions& options, NamedTypes& named) {
   expose(out, runtime, datapath, types_of(options), named);
   if (options.best_effort != nullptr) options.best_effort->expose(out);
-  if (options.requests != nullptr) options.requests->expose(out);
+  for (const auto& recorder : options.recorders) recorder.recording->expose(out);
   if (options.more_metrics) options.more_metrics(out);
   expose_process(out, options.version);
 }
@@ -91,37 +91,72 @@ void log_end(const ServingOptions& options, bool drained) {
            options.stop_note.empty() ? "stopped" : "stopped; " + options.stop_note);
 }
 
+Status set_and_log(const LiveOptions& options, const std::string& name,
+                   const std::string& value) {
+  const Status set = options.set({{name, value}});
+  if (set.ok()) {
+    log_line(LogLevel::kInfo, LogEvent::kReload, "set by the metrics port",
+             {{"option", name}, {"value", value}});
+  }
+  return set;
+}
+
 // Of those that record.
-Status finish(TrafficRecorder* traffic, RequestRecorder* requests) {
-  Status recorded = Done{};
-  if (traffic != nullptr) recorded = traffic->finish();
-  if (!recorded.ok() || requests == nullptr) return recorded;
-  recorded = requests->finish();
-  return recorded.ok() ? recorded : Error{"record: " + recorded.error()};
+Status finish(TrafficRecorder* traffic, const std::vector<LiveRecorder>& recorders) {
+  Status first = traffic == nullptr ? Done{} : traffic->finish();
+  for (const LiveRecorder& recorder : recorders) {
+    const Status recorded = recorder.recording->finish();
+    if (!recorded.ok() && first.ok()) {
+      first = Error{std::string(recorder.option) + ": " + recorded.error()};
+    }
+  }
+  return first;
+}
+
+// Null: there is no metrics port. Borrows the arguments.
+Result<std::unique_ptr<Exporter>> start_exporter(Runtime& runtime, Datapath& datapath,
+                                                 const ServingOptions& options,
+                                                 const LiveOptions& live_options) {
+  if (options.metrics_port < 0) return std::unique_ptr<Exporter>();
+  const auto metrics = [&, named = NamedTypes()](OpenMetrics& out) mutable {
+    expose_all(out, runtime, datapath, options, named);
+  };
+  const auto state = [&] {
+    return state_json(runtime, datapath, types_of(options), {options.version, options.memory});
+  };
+  Exporter::Setter setter{options.metrics_set_token,
+                          [&](const std::string& name, const std::string& value) {
+                            return set_and_log(live_options, name, value);
+                          }};
+  return Exporter::start(options.metrics_bind, static_cast<uint16_t>(options.metrics_port),
+                         {metrics, [&] { return runtime.serving(); },
+                          [&] { return plan_text(runtime, types_of(options)); }, options.trouble,
+                          top_page, state, std::move(setter)},
+                         {.connections = metrics_connections()}, options.metrics_tls,
+                         options.metrics_listener);
+}
+
+// False: the drain limit has passed.
+bool run(Runtime& runtime, Datapath& datapath, const ServingOptions& options) {
+  if (!options.pusher.begin) return runtime.run();
+  options.pusher.begin([&, named = NamedTypes()]() mutable {
+    OpenMetrics out(MetricsFormat::kOpenMetrics, MetricsDetail::kBrief);
+    expose_all(out, runtime, datapath, options, named);
+    return std::move(out).finish();
+  });
+  const bool drained = runtime.run();
+  options.pusher.end();
+  return drained;
 }
 
 }  // namespace
 
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                const ServingOptions& options) {
-  std::unique_ptr<Exporter> exporter;
-  if (options.metrics_port >= 0) {
-    const auto metrics = [&, named = NamedTypes()](OpenMetrics& out) mutable {
-      expose_all(out, runtime, datapath, options, named);
-    };
-    const auto state = [&] {
-      return state_json(runtime, datapath, types_of(options), {options.version, options.memory});
-    };
-    auto started = Exporter::start(options.metrics_bind,
-                                   static_cast<uint16_t>(options.metrics_port),
-                                   {metrics, [&] { return runtime.serving(); },
-                                    [&] { return plan_text(runtime, types_of(options)); },
-                                    options.trouble, top_page, state},
-                                   {.connections = metrics_connections()},
-                                   options.metrics_tls, options.metrics_listener);
-    if (!started.ok()) return Error{started.error()};
-    exporter = std::move(*started);
-  }
+  const LiveOptions live_options(runtime, options.recorders);
+  auto exporting = start_exporter(runtime, datapath, options, live_options);
+  if (!exporting.ok()) return Error{exporting.error()};
+  const std::unique_ptr<Exporter> exporter = std::move(*exporting);
   std::unique_ptr<AgentPort> agent;
   if (options.agent_port >= 0) {
     auto started = AgentPort::start(options.agent_bind, static_cast<uint16_t>(options.agent_port),
@@ -163,11 +198,11 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   }
   (*housekeeper)->ready();
   if (options.best_effort != nullptr) options.best_effort->begin(runtime);
-  const bool drained = runtime.run();
+  const bool drained = run(runtime, datapath, options);
   if (options.best_effort != nullptr) options.best_effort->end();
   (*housekeeper)->end();
   log_end(options, drained);
-  if (Status recorded = finish(recorder.get(), options.requests); !recorded.ok()) {
+  if (Status recorded = finish(recorder.get(), options.recorders); !recorded.ok()) {
     return Error{recorded.error()};
   }
   return drained ? 0 : 1;

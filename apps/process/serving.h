@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/memory_account.h"
 #include "base/result.h"
@@ -15,7 +16,7 @@
 #include "process/best_effort.h"
 #include "process/descriptors.h"
 #include "process/handover.h"
-#include "process/request_recorder.h"
+#include "process/live_options.h"
 #include "process/traffic_recorder.h"
 #include "runtime/exposition.h"
 #include "runtime/runtime.h"
@@ -28,6 +29,7 @@ struct ServingOptions {
   std::string metrics_bind = "127.0.0.1";
   int metrics_port = -1;  // -1 = none, 0 = any free one
   int metrics_listener = -1;  // handed over, in the place of bind and port; -1 = none
+  std::string metrics_set_token;  // who knows it may set options there; empty = nobody
   TlsContext* metrics_tls = nullptr;  // null = the metrics port is without TLS
   std::string agent_bind = "127.0.0.1";
   int agent_port = -1;  // of a load balancer's agent check; -1 = none, 0 = any free one
@@ -38,8 +40,8 @@ struct ServingOptions {
   MemoryAccount* memory = nullptr;  // of the stacks, too; null = of none. Outlives the call
   // The requests are recorded for a profile if this names a file.
   RecordingOptions recording;
-  // Every request is, if this is not null. Outlives the call.
-  RequestRecorder* requests = nullptr;
+  // What else is recorded. The recordings outlive the call.
+  std::vector<LiveRecorder> recorders;
   ConnectionLimit connections;
   // The best-effort command, started once clients are welcome; null = none. Outlives the call.
   BestEffort* best_effort = nullptr;
@@ -52,7 +54,13 @@ struct ServingOptions {
   std::string stop_note;
   // Why requests fail at present, for /readyz; empty = they do not. Any thread.
   std::function<std::string()> trouble;
-  // Appends families of the application's own.
+  // Sends the metrics somewhere: `begin` is given what makes their text, of OpenMetrics, for any
+  // thread until `end`, which is called once the server has stopped. Empty = nowhere.
+  struct Pusher {
+    std::function<void(std::function<std::string()> scrape)> begin = {};
+    std::function<void()> end = {};
+  } pusher;
+  // Appends families of the application's own. Any thread.
   std::function<void(OpenMetrics&)> more_metrics;
 };
 

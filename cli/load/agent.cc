@@ -14,9 +14,11 @@
 #include <string_view>
 #include <utility>
 
+#include "base/secret.h"
 #include "cli/common/command_registry.h"
 #include "cli/load/child_run.h"
 #include "datapath/tcp_socket.h"
+#include "load/socket.h"
 #include "mechanism/clock/clock.h"
 
 namespace rubato::cli {
@@ -25,53 +27,57 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostRequest = 1 << 20;
+constexpr size_t kMostAsking = 64;  // connections that have not asked yet
 constexpr Nanos kAskingLimit = Nanos::seconds(5);
 constexpr Nanos kTellingLimit = Nanos::seconds(60);
 constexpr int kLookMs = 200;  // for *stop, where a signal came just before a wait
 constexpr int kBacklog = 16;
 constexpr std::string_view kOfCoordinator[] = {
-    "json", "hdr", "agent", "agents", "bind", "processes", "token-file", "load-keys", "note",
-    "timeline", "watch", "cpu", "difference"};
+    "json", "hdr", "agent", "agents", "bind", "processes", "part", "token-file", "password",
+    "load-keys", "note", "timeline", "watch", "cpu", "difference"};
 
-// Does not tell by its time how much of the token is right.
-bool equal(std::string_view a, std::string_view b) {
-  bool same = a.size() == b.size();
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) same &= a[i] == b[i];
-  return same;
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-bool send_line(const Fd& to, const Json& json) {
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const Instant limit = now() + kTellingLimit;
-  for (std::string_view rest = text; !rest.empty();) {
-    const ssize_t sent = send_bytes(to.get(), rest);
-    if (sent > 0) {
-      rest.remove_prefix(static_cast<size_t>(sent));
-    } else if (errno != EAGAIN || !load::wait_writable(to.get(), limit - now())) {
-      return false;
+// A peer that has not shown the token. It gets no more than its socket holds, so that it cannot
+// hold up others.
+void refuse(const Fd& peer, const std::string& why) {
+  send_bytes(peer.get(), line_of({{"refused", why}}));
+}
+
+// What a peer sends, line by line.
+class Lines {
+ public:
+  explicit Lines(Fd peer) : peer_(std::move(peer)) {}
+
+  const Fd& peer() const { return peer_; }
+  size_t size() const { return text_.size(); }
+
+  // Takes in what is there. False: the peer is gone.
+  bool receive() {
+    std::array<char, 4096> piece;
+    while (text_.size() < kMostRequest) {
+      const ssize_t got = receive_bytes(peer_.get(), piece.data(), piece.size());
+      if (got < 0) return errno == EAGAIN || errno == EINTR;
+      if (got == 0) return false;
+      text_.append(piece.data(), static_cast<size_t>(got));
     }
+    return true;
   }
-  return true;
-}
+  // The next whole line, without its end.
+  std::optional<std::string> next() {
+    const size_t end = text_.find('\n');
+    if (end == std::string::npos) return std::nullopt;
+    std::string line = text_.substr(0, end);
+    text_.erase(0, end + 1);
+    return line;
+  }
 
-// The line that asks, without its end; empty if who asks is gone. Fails with the reason why not.
-Result<std::string> line_of(const Fd& from) {
-  std::string line;
-  std::array<char, 4096> piece;
-  const Instant limit = now() + kAskingLimit;
-  while (line.size() < kMostRequest && limit > now() &&
-         load::wait_readable(from.get(), limit - now())) {
-    const ssize_t got = receive_bytes(from.get(), piece.data(), piece.size());
-    if (got == 0 || (got < 0 && errno != EAGAIN)) return std::string();
-    if (got < 0) continue;
-    line.append(piece.data(), static_cast<size_t>(got));
-    if (line.back() == '\n') return line.substr(0, line.size() - 1);
-  }
-  if (line.size() < kMostRequest) {
-    return Error{fmt::format("no request within {:g} s", kAskingLimit.seconds())};
-  }
-  return Error{fmt::format("a request takes at most {} bytes", kMostRequest)};
-}
+ private:
+  Fd peer_;
+  std::string text_;
+};
 
 // The text of that name, or nothing.
 std::string text_in(const Json& object, const char* name) {
@@ -79,31 +85,38 @@ std::string text_in(const Json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// The arguments of a run that may be. Fails with the reason why it may not.
-Result<std::vector<std::string>> allowed(const std::string& line, const std::string& token) {
+struct Asked {
+  std::vector<std::string> args;
+  std::string password;
+};
+
+// A run that may be. Fails with the reason why it may not.
+Result<Asked> allowed(const std::string& line, const std::string& token) {
   const Json asked = Json::parse(line, nullptr, false);
   if (!asked.is_object() || !asked.contains("token") || !asked["token"].is_string()) {
     return Error{"this is an agent of rubato load, asked in another language"};
   }
-  if (!equal(asked["token"].get<std::string>(), token)) return Error{"the token is another one"};
+  if (!is_secret(text_in(asked, "token"), token)) return Error{"the token is another one"};
   if (const std::string theirs = text_in(asked, "version"); theirs != version()) {
     return Error{fmt::format("the agent is rubato {}, who asks is {}", version(), theirs)};
   }
-  std::vector<std::string> args;
+  Asked run;
   const auto given = asked.find("args");
   if (given == asked.end() || !given->is_array()) return Error{"args are a list of texts"};
   for (const Json& word : *given) {
     if (!word.is_string()) return Error{"arguments are texts"};
-    args.push_back(word.get<std::string>());
-    const std::string name = args.back().substr(0, args.back().find('='));
+    run.args.push_back(word.get<std::string>());
+    const std::string name = run.args.back().substr(0, run.args.back().find('='));
     if (name.starts_with("--") && is_for_the_coordinator(name.substr(2))) {
       return Error{"an agent takes no " + name};
     }
   }
-  args.insert(args.end(), {"--json", "-"});
-  return args;
+  run.args.insert(run.args.end(), {"--json", "-"});
+  run.password = text_in(asked, "password");
+  return run;
 }
 
+// One thread that waits for nobody: peers that have not asked yet, the run, and who asked for it.
 class Agent {
  public:
   Agent(Fd listener, std::string token, const volatile std::sig_atomic_t* stop)
@@ -111,60 +124,124 @@ class Agent {
 
   void serve() {
     while (*stop_ == 0) {
-      pollfd waiting{listener_.get(), POLLIN, 0};
-      if (::poll(&waiting, 1, kLookMs) > 0) take_one();
+      wait();
+      accept_others();
+      hear_asking();
+      if (job_ && !carry_on(*job_)) job_.reset();
     }
   }
 
  private:
-  Fd accepted() const {
+  struct Asking {
+    Lines lines;
+    Instant until;
+  };
+  struct Job {
+    Lines asker;
+    ChildRun run;
+    bool ready = false, ended = false;
+    std::string telling = {};  // what the asker has not taken yet
+    Instant end_by = Instant::never();
+  };
+
+  void wait() const {
+    std::vector<pollfd> waiting = {{listener_.get(), POLLIN, 0}};
+    for (const Asking& one : asking_) waiting.push_back({one.lines.peer().get(), POLLIN, 0});
+    if (job_) {
+      const auto events = static_cast<short>(job_->telling.empty() ? POLLIN : POLLIN | POLLOUT);
+      waiting.push_back({job_->asker.peer().get(), events, 0});
+      if (!job_->ended) waiting.push_back({job_->run.fd(), POLLIN, 0});
+    }
+    ::poll(waiting.data(), waiting.size(), kLookMs);
+  }
+
+  // Beyond the limit the oldest goes, so that those that never ask keep nobody out.
+  void accept_others() {
     SocketAddress peer;
-    return accept_from(listener_.get(), peer);
+    for (Fd one = accept_from(listener_.get(), peer); one.valid();
+         one = accept_from(listener_.get(), peer)) {
+      if (asking_.size() == kMostAsking) asking_.erase(asking_.begin());
+      asking_.push_back({Lines(std::move(one)), now() + kAskingLimit});
+    }
   }
 
-  void take_one() {
-    const Fd client = accepted();
-    if (!client.valid()) return;
-    const Result<std::string> line = line_of(client);
-    if (!line) {
-      send_line(client, {{"refused", line.error()}});
-      return;
-    }
-    if (line.value().empty()) return;
-    const Result<std::vector<std::string>> args = allowed(line.value(), token_);
-    if (!args) {
-      send_line(client, {{"refused", args.error()}});
-      return;
-    }
-    Result<ChildRun> run = ChildRun::start(args.value());
-    if (!run) {
-      send_line(client, {{"refused", run.error()}});
-      return;
-    }
-    const std::optional<RunEnd> end = await(*run, client);
-    if (!end) return;
-    send_line(client, {{"status", end->status}, {"said", end->said}, {"report", end->report}});
+  void hear_asking() {
+    const auto is_done = [this](Asking& one) { return hear(one); };
+    asking_.erase(std::remove_if(asking_.begin(), asking_.end(), is_done), asking_.end());
   }
 
-  // Nothing: who asked is gone, or the agent ends. Others are told to come later.
-  std::optional<RunEnd> await(ChildRun& run, const Fd& client) const {
-    while (*stop_ == 0) {
-      std::array<pollfd, 3> waiting{{{run.fd(), POLLIN, 0},
-                                     {client.get(), POLLIN | POLLRDHUP, 0},
-                                     {listener_.get(), POLLIN, 0}}};
-      if (::poll(waiting.data(), waiting.size(), kLookMs) <= 0) continue;
-      if (waiting[0].revents != 0) return run.end();
-      if (waiting[1].revents != 0) return std::nullopt;
-      if (const Fd other = accepted(); other.valid()) {
-        send_line(other, {{"refused", "the agent is in another run"}});
-      }
+  // True: it is no longer one that is yet to ask.
+  bool hear(Asking& one) {
+    const bool here = one.lines.receive();
+    if (const std::optional<std::string> line = one.lines.next()) {
+      take(*line, one.lines);
+      return true;
     }
-    return std::nullopt;
+    if (one.lines.size() >= kMostRequest) {
+      refuse(one.lines.peer(), fmt::format("a request takes at most {} bytes", kMostRequest));
+      return true;
+    }
+    if (here && now() < one.until) return false;
+    if (here) {
+      refuse(one.lines.peer(), fmt::format("no request within {:g} s", kAskingLimit.seconds()));
+    }
+    return true;
+  }
+
+  void take(const std::string& line, Lines& asker) {
+    Result<Asked> asked = allowed(line, token_);
+    if (!asked) return refuse(asker.peer(), asked.error());
+    if (job_) return refuse(asker.peer(), "the agent is in another run");
+    Result<ChildRun> run = ChildRun::start(asked->args, asked->password);
+    if (!run) return refuse(asker.peer(), run.error());
+    job_.emplace(Job{.asker = std::move(asker), .run = std::move(*run)});
+  }
+
+  // False: the run is over.
+  static bool carry_on(Job& job) {
+    if (!job.asker.receive()) return false;
+    while (const std::optional<std::string> line = job.asker.next()) {
+      const Json said = Json::parse(*line, nullptr, false);
+      if (!said.is_object()) return false;
+      if (said.contains("go") && job.ready && !job.ended) job.run.go();
+      if (said.contains("stop") && !job.ended) job.run.interrupt();
+    }
+    if (!job.ended && load::wait_readable(job.run.fd(), Nanos(0))) look_at_run(job);
+    return tell(job);
+  }
+
+  static void look_at_run(Job& job) {
+    RunEnd end;
+    switch (job.run.look(end)) {
+      case PartEvent::kNothing: return;
+      case PartEvent::kReady:
+        job.ready = true;
+        job.telling += line_of({{"ready", true}});
+        return;
+      case PartEvent::kEnded:
+        job.ended = true;
+        job.end_by = now() + kTellingLimit;
+        job.telling +=
+            line_of({{"status", end.status}, {"said", end.said}, {"report", end.report}});
+        return;
+    }
+  }
+
+  // False: the asker is gone, has been told all, or takes too long.
+  static bool tell(Job& job) {
+    while (!job.telling.empty()) {
+      const ssize_t sent = send_bytes(job.asker.peer().get(), job.telling);
+      if (sent < 0) return errno == EAGAIN && now() < job.end_by;
+      job.telling.erase(0, static_cast<size_t>(sent));
+    }
+    return !job.ended;
   }
 
   Fd listener_;
   const std::string token_;
   const volatile std::sig_atomic_t* const stop_;
+  std::vector<Asking> asking_;
+  std::optional<Job> job_;
 };
 
 }  // namespace
@@ -174,9 +251,10 @@ bool is_for_the_coordinator(const std::string& option) {
          std::end(kOfCoordinator);
 }
 
-std::string agent_request(const std::string& token, const std::vector<std::string>& args) {
-  const Json json = {{"token", token}, {"version", version()}, {"args", args}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string agent_request(const std::string& token, const std::vector<std::string>& args,
+                          const std::string& password) {
+  return line_of({{"token", token}, {"version", version()}, {"args", args},
+                  {"password", password}});
 }
 
 Status run_agent(const AgentOptions& options, const volatile std::sig_atomic_t* stop) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The agent of `rubato load`: a process on another machine that generates a part of a run for who
-// knows its token. One line of JSON each way on a TCP connection:
-//   {"token": "...", "version": "...", "args": ["--target", "...", ...]}
-//   {"status": 0, "said": "last line on stderr", "report": "{...}"}  or  {"refused": "why"}
-// A run ends with the connection of who asked for it. The token travels in the clear.
+// knows its token. Lines of JSON on a TCP connection; > is to the agent:
+//   > {"token": "...", "version": "...", "args": ["--target", "...", ...], "password": "..."}
+//     {"ready": true}              its connections to the server stand
+//   > {"go": true}                 all parts are ready
+//   > {"stop": true}               at any time: the part ends early
+//     {"status": 0, "said": "last line on stderr", "report": "{...}"}
+// or, in place of any of its lines, {"refused": "why"}. A run ends with the connection of who asked
+// for it. Nothing of it is encrypted, neither token nor password.
 #pragma once
 
 #include <csignal>
@@ -23,12 +27,12 @@ struct AgentOptions {
 };
 
 inline constexpr size_t kMostAgentBytes = 256u << 20;  // of a line
-inline constexpr size_t kLeastToken = 16;              // bytes
 
 // The options that a coordinator keeps to itself; an agent refuses them.
 bool is_for_the_coordinator(const std::string& option);
 
-std::string agent_request(const std::string& token, const std::vector<std::string>& args);
+std::string agent_request(const std::string& token, const std::vector<std::string>& args,
+                          const std::string& password);
 
 // Serves one run after another, each in a process of its own, until `*stop`. Prints where it
 // listens. Fails with one line. Main thread.

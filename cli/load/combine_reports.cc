@@ -81,6 +81,32 @@ void add_own_troubles(const Json& from, RunReport& into) {
   }
 }
 
+// What the parts saw of stalls, each on its own machine. Counts and shares follow from the sums.
+Status add_undisturbed(const Json& from, RunReport& into) {
+  const auto found = from.find("undisturbed");
+  if (found == from.end()) return Done{};
+  if (!into.undisturbed) into.undisturbed.emplace();
+  UndisturbedReport& sum = *into.undisturbed;
+  sum.stalls += found->at("stalls").get<uint64_t>();
+  sum.stalled_ms += found->at("stalled_ms").get<double>();
+  sum.server_threads = std::max(sum.server_threads, found->at("server_threads").get<uint64_t>());
+  const Json& rule = found->at("rule");
+  sum.floor_us = rule.at("floor_us").get<double>();
+  sum.reach_us = rule.at("reach_us").get<double>();
+  sum.aftermath = rule.at("aftermath").get<int64_t>();
+  const Json& types = found->at("types");
+  if (sum.types.empty()) sum.types.resize(types.size());
+  if (types.size() != sum.types.size()) return Error{"has other types"};
+  for (size_t i = 0; i < types.size(); ++i) {
+    sum.types[i].name = types[i].at("name").get<std::string>();
+    Histogram& histogram = sum.types[i].histogram;
+    if (Status done = add_histogram(types[i], "latency_histogram_ns", histogram); !done) {
+      return done;
+    }
+  }
+  return Done{};
+}
+
 Status add_part(const Json& from, const std::string& name, RunReport& into) {
   if (from.value("schema", "") != "rubato.run/1") return Error{"is no rubato.run/1"};
   for (const auto& [key, sum] : {std::pair{"requests", &into.requests},
@@ -101,7 +127,26 @@ Status add_part(const Json& from, const std::string& name, RunReport& into) {
     }
   }
   add_own_troubles(from, into);
+  if (Status done = add_undisturbed(from, into); !done) return done;
   return add_types(from.at("types"), into.types);
+}
+
+double share_of(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void summarize_undisturbed(RunReport& report, uint64_t replies) {
+  UndisturbedReport& sum = *report.undisturbed;
+  Histogram all;
+  for (size_t i = 0; i < sum.types.size(); ++i) {
+    UndisturbedReport::Type& type = sum.types[i];
+    type.count = type.histogram.count();
+    type.share = share_of(type.count, report.types[i].histograms.latency.count());
+    type.latency = summarize_latency(type.histogram);
+    all.merge(type.histogram);
+  }
+  sum.share = share_of(all.count(), replies);
+  sum.latency = summarize_latency(all);
 }
 
 void summarize(RunReport& report) {
@@ -114,6 +159,9 @@ void summarize(RunReport& report) {
     slowdown.merge(ratio);
   }
   report.latency = summarize_latency(latency);
+  if (report.undisturbed && report.undisturbed->types.size() == report.types.size()) {
+    summarize_undisturbed(report, latency.count());
+  }
   if (!slowdown.empty()) report.slowdown = summarize_slowdown(slowdown);
 }
 

@@ -41,6 +41,30 @@ TEST(CombineReports, parts_become_what_one_generator_would_have_measured) {
   EXPECT_TRUE(both.valid);
 }
 
+TEST(CombineReports, what_no_stall_touched_is_counted_over_all_parts) {
+  const auto part = [](std::initializer_list<int64_t> undisturbed_ns, uint64_t stalls) {
+    RunReport report = part_of({1000, 2000, 900'000}, 10);
+    report.undisturbed.emplace();
+    report.undisturbed->stalls = stalls;
+    report.undisturbed->floor_us = 50;
+    report.undisturbed->types.push_back({.name = "get", .latency = {}});
+    for (const int64_t ns : undisturbed_ns) {
+      report.undisturbed->types[0].histogram.record(Nanos(ns));
+    }
+    return to_json(report);
+  };
+  const RunReport both =
+      combine_reports({{"process 1", part({1000, 2000}, 3)}, {"process 2", part({1000}, 4)}})
+          .value();
+  ASSERT_TRUE(both.undisturbed);
+  EXPECT_EQ(both.undisturbed->stalls, 7u);
+  EXPECT_EQ(both.undisturbed->floor_us, 50);
+  EXPECT_EQ(both.undisturbed->types.at(0).count, 3u);
+  EXPECT_EQ(both.undisturbed->types.at(0).share, 0.5);
+  EXPECT_EQ(both.undisturbed->share, 0.5);
+  EXPECT_EQ(both.undisturbed->latency.max_us, 2);
+}
+
 TEST(CombineReports, one_invalid_part_makes_all_invalid_and_is_named) {
   RunReport bad = part_of({1000}, 10);
   bad.valid = false;

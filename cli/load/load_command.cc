@@ -5,8 +5,10 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -14,8 +16,10 @@
 #include "cli/common/command_registry.h"
 #include "cli/common/file_text.h"
 #include "cli/common/machine.h"
+#include "cli/common/token_file.h"
 #include "cli/common/value_flags.h"
 #include "cli/load/agent.h"
+#include "cli/load/child_run.h"
 #include "cli/load/load_output.h"
 #include "cli/load/parts.h"
 #include "cli/load/tls_client_flags.h"
@@ -62,7 +66,7 @@ struct Settings {
   std::vector<load::Target> agents;
   std::string token_file;
   AgentOptions agent{.host = "127.0.0.1", .port = 0, .token = {}};
-  bool is_agent = false, bind_given = false;
+  bool is_agent = false, bind_given = false, is_part = false;
   uint32_t processes = 1;
   TlsClientFlags tls;
   std::unique_ptr<TlsConnector> tls_connector;
@@ -283,7 +287,8 @@ void add_part_options(CommandLine& command, Settings& s) {
   command.add_parsed(
       "--agents", "HOST:PORT,...",
       [&s](const std::string& text) { return parse_agents(text, s.agents); },
-      "Share it among agents on other machines; every file but that of --json and --hdr is theirs");
+      "Share it among agents on other machines; every file but that of --json, --hdr and "
+      "--token-file is theirs");
   command.add_parsed(
       "--agent", "PORT",
       [&s](const std::string& text) -> Status {
@@ -296,10 +301,13 @@ void add_part_options(CommandLine& command, Settings& s) {
         return Done{};
       },
       "Be such an agent: generate for who knows the token, until a signal");
+  command.add_flag("--part", s.is_part,
+                   "What `rubato load` starts as part of a run: password, ready and go come by "
+                   "stdin");
   command.add_text("--bind", s.agent.host, "The agent's address").marks(s.bind_given);
   command.add_text("--token-file", s.token_file,
-                   "The token of the agents, 16 bytes or more. It is not encrypted on its way, so "
-                   "use a network of your own, or ssh -L")
+                   "The token of the agents, 16 bytes or more. Neither it nor --password is "
+                   "encrypted on its way to them, so use a network of your own, or ssh -L")
       .placeholder("FILE");
 }
 
@@ -330,18 +338,17 @@ void open_tls(Settings& s) {
   }
   load::Target& target = s.options.target;
   if (s.tls.wanted && is_http(s) && !target.port_given) target.port = kHttpsPort;
+  // The agents open files of their own; those here are used to load the keys.
+  const bool connects = s.agents.empty() || s.load_keys;
+  if (s.tls.wanted && !connects) return;
   s.tls_connector = open_tls_client(s.tls, s.options.target.host);
   s.options.tls = s.tls_connector.get();
 }
 
-std::string read_token(const Settings& s) {
-  const std::optional<std::string> text = file_text(s.token_file);
-  if (!text) bad_value("--token-file", "cannot read '" + s.token_file + "'");
-  const std::string token(trimmed(*text));
-  if (token.size() < kLeastToken) {
-    bad_value("--token-file", fmt::format("needs a token of {} bytes or more", kLeastToken));
-  }
-  return token;
+std::string token_of(const Settings& s) {
+  Result<std::string> token = read_token(s.token_file);
+  if (!token) bad_value("--token-file", token.error());
+  return std::move(*token);
 }
 
 void read_replay(Settings& s) {
@@ -589,7 +596,8 @@ Result<RunReport> run_in_parts(const Settings& s, const CommandLine& command) {
   constexpr Nanos kSlack = Nanos::seconds(30);
   const Nanos limit = s.options.duration + s.options.reply_timeout + kSlack;
   Result<std::vector<PartReport>> parts =
-      run_parts(make_parts(s, command), s.agents.empty() ? "" : read_token(s), limit,
+      run_parts(make_parts(s, command),
+                {s.agents.empty() ? "" : token_of(s), s.options.password}, limit,
                 &stop_requested);
   if (!parts) return Error{parts.error()};
   Result<RunReport> report = combine_reports(*parts);
@@ -617,9 +625,23 @@ int run_difference(Settings& s, const CommandLine& command) {
   return status == kDone ? status_of(*open) : status;
 }
 
-int be_agent(Settings& s) {
+// An agent has the options of who asks it.
+void refuse_others(const CommandLine& command) {
+  constexpr std::string_view kOfAgent[] = {"agent", "bind", "token-file"};
+  for (const Option& option : command.options()) {
+    const std::string name = option.name();
+    if (!option.given() || std::find(std::begin(kOfAgent), std::end(kOfAgent), name) !=
+                               std::end(kOfAgent)) {
+      continue;
+    }
+    bad_value("--agent", "goes without --" + name + ", which is for who asks the agent");
+  }
+}
+
+int be_agent(Settings& s, const CommandLine& command) {
+  refuse_others(command);
   if (s.token_file.empty()) bad_value("--agent", "needs --token-file");
-  s.agent.token = read_token(s);
+  s.agent.token = token_of(s);
   const Status done = run_agent(s.agent, &stop_requested);
   return done ? kDone : fail(done.error().c_str());
 }
@@ -627,7 +649,13 @@ int be_agent(Settings& s) {
 int run_load(Settings& s, const CommandLine& command) {
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  if (s.is_agent) return be_agent(s);
+  if (s.is_agent) return be_agent(s, command);
+  if (s.is_part) {
+    Result<std::string> password = read_part_password();
+    if (!password) return fail(password.error().c_str());
+    s.options.password = std::move(*password);
+    s.options.before_first = [] { return await_go(&stop_requested); };
+  }
   if (s.target_text.empty()) bad_value("--target", "is required");
   check(s);
   make_source(s);  // bad arguments are told before anything is sent

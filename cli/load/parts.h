@@ -30,9 +30,20 @@ struct Part {
 // The share of part `i` of `whole` things.
 uint64_t share_of(uint64_t whole, size_t i, size_t parts);
 
-// Starts all parts at once and awaits their reports. Fails with one line if one of them makes none,
-// or not within `limit`, or at `*stop`, and ends the others then.
-Result<std::vector<PartReport>> run_parts(const std::vector<Part>& parts, const std::string& token,
-                                          Nanos limit, const volatile std::sig_atomic_t* stop);
+// What stands in no argument.
+struct PartSecrets {
+  std::string token;     // of the agents
+  std::string password;  // of the server
+};
+
+// Starts all parts; when the connections of all stand, they begin at once, and `limit` runs from
+// then on. At `*stop` they are told to end and have kStopPatience for their reports. Fails with one
+// line if one of them makes no report, or not in time, and ends the others then.
+Result<std::vector<PartReport>> run_parts(const std::vector<Part>& parts,
+                                          const PartSecrets& secrets, Nanos limit,
+                                          const volatile std::sig_atomic_t* stop);
+
+inline constexpr Nanos kReadyPatience = Nanos::seconds(60);
+inline constexpr Nanos kStopPatience = Nanos::seconds(10);
 
 }  // namespace rubato::cli

@@ -9,6 +9,7 @@
 #include "cli/common/config_file.h"
 #include "cli/common/environment.h"
 #include "cli/common/scheduler_flags.h"
+#include "cli/common/token_file.h"
 #include "cli/common/value_flags.h"
 #include "mechanism/cpu/cgroup.h"
 #include "mechanism/preempt/mechanism.h"
@@ -29,20 +30,77 @@ void add_profile_options(CommandLine& command, ServeOptions& o) {
               "Record for so long, from the first request on; default: until the server stops");
 }
 
+void add_switch(CommandLine& command, const std::string& name, bool& on, const char* help) {
+  command
+      .add_parsed(name, "yes|no",
+                  [&on](const std::string& text) -> Status {
+                    if (text != "yes" && text != "no") return Error{"takes yes or no"};
+                    on = text == "yes";
+                    return Done{};
+                  },
+                  help)
+      .default_text("yes");
+}
+
+void add_trace_options(CommandLine& command, ServeOptions& o) {
+  command.add_text("--trace", o.trace.file,
+                   "Write what every worker does to this file, for ui.perfetto.dev and `rubato "
+                   "trace diff`, as `rubato sim --trace` does")
+      .placeholder("FILE");
+  add_switch(command, "--tracing", o.tracing,
+             "With --trace: no = not from the start. SIGHUP, and CONFIG SET tracing of `serve "
+             "kv`, start and end it; each start writes the file anew");
+  add_count(command, "--trace-events", o.trace.events, 1, TraceOptions::kMostEvents,
+            "a number of events", "Events at which a trace ends, at some 90 bytes each");
+}
+
+void add_otlp_options(CommandLine& command, ServeOptions& o) {
+  command
+      .add_parsed("--otlp", "URL",
+                  [&o](const std::string& text) -> Status {
+                    Result<OtlpCollector> collector = parse_otlp_url(text);
+                    if (!collector.ok()) return Error{collector.error()};
+                    o.otlp.collector = std::move(*collector);
+                    o.otlp_url = text;
+                    return Done{};
+                  },
+                  "Send the metrics to this collector of OpenTelemetry, as OTLP in JSON over HTTP: "
+                  "http://HOST[:PORT][/PATH] or https://; port 4318 by default")
+      .default_text("");
+  command
+      .add_parsed("--otlp-sample", "PART",
+                  [&o](const std::string& text) -> Status {
+                    const std::optional<double> part = parse_number(text);
+                    if (!part || *part < 0 || *part > 1) {
+                      return Error{"takes a part of 0 to 1, not '" + text + "'"};
+                    }
+                    o.otlp.sample = *part;
+                    return Done{};
+                  },
+                  "With --otlp: also send this part of the requests, drawn at random, as spans")
+      .default_text("0");
+  add_seconds(command, "--otlp-interval", o.otlp.interval, Nanos::millis(100),
+              Nanos::seconds(3600), "With --otlp: between two messages")
+      .default_text("10");
+}
+
+Status resolve_otlp(ServeOptions& o) {
+  if (o.otlp.sample > 0 && o.otlp_url.empty()) return Error{"--otlp-sample: needs --otlp"};
+  if (o.otlp.sample <= 0) return Done{};
+  if (!o.requests.file.empty()) {
+    return Error{"--otlp-sample: does not go with --record, which takes the same requests"};
+  }
+  o.runtime.record_requests = true;
+  return Done{};
+}
+
 void add_record_options(CommandLine& command, ServeOptions& o) {
   command.add_text("--record", o.requests.file,
                    "Write every request to this file, for `rubato sim --workload trace:FILE`")
       .placeholder("FILE");
-  command
-      .add_parsed("--recording", "yes|no",
-                  [&o](const std::string& text) -> Status {
-                    if (text != "yes" && text != "no") return Error{"takes yes or no"};
-                    o.recording = text == "yes";
-                    return Done{};
-                  },
-                  "With --record: no = not from the start. SIGHUP, and CONFIG SET recording of "
-                  "`serve kv`, start and end it; each start writes the file anew")
-      .default_text("yes");
+  add_switch(command, "--recording", o.recording,
+             "With --record: no = not from the start. SIGHUP, and CONFIG SET recording of "
+             "`serve kv`, start and end it; each start writes the file anew");
   command
       .add_parsed("--record-limit", "MIB",
                   [&o](const std::string& text) -> Status {
@@ -70,8 +128,12 @@ Status resolve_recording(const CommandLine& command, ServeOptions& o) {
   o.serving.version = version();
   o.runtime.record_arrivals = !recording.file.empty();
   o.runtime.record_requests = !o.requests.file.empty();
+  o.runtime.record_traces = !o.trace.file.empty();
   if (command.given("--record") && o.requests.file.empty()) {
     return Error{"--record: takes the name of a file"};
+  }
+  if (command.given("--trace") && o.trace.file.empty()) {
+    return Error{"--trace: takes the name of a file"};
   }
   return Done{};
 }
@@ -113,6 +175,14 @@ void add_serve_options(CommandLine& command, ServeOptions& options) {
   add_best_effort_options(command, options.cores);
   add_profile_options(command, options);
   add_record_options(command, options);
+  add_trace_options(command, options);
+  add_otlp_options(command, options);
+  command
+      .add_text("--metrics-set-token", options.metrics_token_file,
+                "Who sends the token in this file, of 16 bytes or more, to the metrics port may "
+                "set there what CONFIG SET of `serve kv` sets of the scheduler (rubato top). It is "
+                "not encrypted on its way without --tls-metrics; default: the port is read only")
+      .placeholder("FILE");
   command.add_existing_file("--config", options.config_file,
                             "TOML file with these options as keys; SIGHUP reads it again");
   command.add_text("--handover", options.handover,
@@ -140,7 +210,14 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
   if (command.given("--handover") && o.handover.empty()) {
     return Error{"--handover: takes the path of a Unix socket"};
   }
-  return resolve_recording(command, o);
+  if (!o.metrics_token_file.empty()) {
+    if (o.serving.metrics_port < 0) return Error{"--metrics-set-token: needs --metrics-port"};
+    Result<std::string> token = read_token(o.metrics_token_file);
+    if (!token.ok()) return Error{"--metrics-set-token: " + token.error()};
+    o.serving.metrics_set_token = token.value();
+  }
+  if (Status resolved = resolve_recording(command, o); !resolved.ok()) return resolved;
+  return resolve_otlp(o);
 }
 
 Error option_error(const std::string& message) {

@@ -13,10 +13,13 @@
 #include "base/result.h"
 #include "cli/common/command_line.h"
 #include "cli/serve/best_effort_flags.h"
+#include "cli/serve/otlp_exporter.h"
 #include "datapath/server_options.h"
 #include "datapath/tcp.h"
+#include "process/request_recorder.h"
 #include "process/serving.h"
 #include "runtime/options.h"
+#include "runtime/trace_recorder.h"
 
 namespace rubato::cli {
 
@@ -34,6 +37,11 @@ struct ServeOptions {
   Nanos profile_for;  // 0 = until the server stops
   RequestRecordingOptions requests;
   bool recording = true;  // with a file for requests: from the start
+  TraceOptions trace;
+  bool tracing = true;  // likewise
+  std::string metrics_token_file;
+  std::string otlp_url;  // empty = nothing is sent
+  OtlpOptions otlp;
 };
 
 // Adds the options to `command`; `options` must outlive the parse.

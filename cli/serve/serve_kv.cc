@@ -368,14 +368,16 @@ int KvCommand::serve(Reloader& reloader) {
   if (datagrams.any()) expose_datagrams(options().serving, *udp);
   auto runtime = Runtime::create(options().runtime, all, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
-  const auto recorder = start_recorder(options(), **runtime, reloader);
-  if (!recorder.ok()) return refuse(*this, kFailed, recorder.error());
+  const auto recorders = start_recorders(options(), **runtime, reloader);
+  if (!recorders.ok()) return refuse(*this, kFailed, recorders.error());
   kv::KvServices services(**runtime, **datapath, all, application, best_effort->get(), admission,
-                          recorder.value().get());
+                          options().serving.recorders);
   application.server().set_log_slow(options().log.slow_threshold());
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);
   if (tls_server != nullptr) serve_tls(command, reloader);
+  const auto otlp = open_otlp(*this, options().serving, **runtime);
+  if (!otlp.ok()) return refuse(*this, kFailed, otlp.error());
   options().serving.announcement = announcement(command, **datapath, *udp);
   options().serving.trouble = [&store = **engine] {
     const std::string why = store.refusing();

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serve/serve_program.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -150,20 +155,63 @@ void reload_scheduler(Reloader& reloader, Runtime& runtime) {
   });
 }
 
-Result<std::unique_ptr<RequestRecorder>> start_recorder(ServeOptions& options, Runtime& runtime,
-                                                        Reloader& reloader) {
-  if (options.requests.file.empty()) return std::unique_ptr<RequestRecorder>();
-  auto recorder = std::make_unique<RequestRecorder>(options.requests, runtime.request_rings(),
-                                                    options.serving.types,
-                                                    options.serving.type_name);
-  if (options.recording) {
-    if (Status begun = recorder->record(true); !begun) return Error{"--record: " + begun.error()};
+Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, Reloader& reloader) {
+  ServingOptions& serving = options.serving;
+  Recorders recorders;
+  const auto add = [&](const char* option, const char* key, std::unique_ptr<Recording> recording,
+                       bool ServeOptions::* wanted) -> Status {
+    if (options.*wanted) {
+      const Status begun = recording->record(true);
+      if (!begun) return Error{std::string("--") + option + ": " + begun.error()};
+    }
+    reloader.can_apply(key, [&recording = *recording, wanted](const ServeProgram& loaded) {
+      return recording.record(loaded.options().*wanted);
+    });
+    serving.recorders.push_back({option, key, recording.get()});
+    recorders.push_back(std::move(recording));
+    return Done{};
+  };
+  Status added = Done{};
+  if (!options.requests.file.empty()) {
+    added = add("record", "recording",
+                std::make_unique<RequestRecorder>(options.requests, runtime.request_rings(),
+                                                  serving.types, serving.type_name),
+                &ServeOptions::recording);
   }
-  reloader.can_apply("recording", [&recorder = *recorder](const ServeProgram& loaded) {
-    return recorder.record(loaded.options().recording);
-  });
-  options.serving.requests = recorder.get();
-  return recorder;
+  if (added.ok() && !options.trace.file.empty()) {
+    added = add("trace", "tracing",
+                std::make_unique<TraceRecorder>(options.trace, runtime.trace_rings(),
+                                                serving.types, serving.type_name),
+                &ServeOptions::tracing);
+  }
+  if (!added.ok()) return Error{added.error()};
+  return recorders;
+}
+
+Result<std::unique_ptr<OtlpExporter>> open_otlp(const ServeProgram& program,
+                                                ServingOptions& serving, Runtime& runtime) {
+  const ServeOptions& options = program.options();
+  if (options.otlp_url.empty()) return std::unique_ptr<OtlpExporter>();
+  OtlpOptions otlp = options.otlp;
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  otlp.resource = {.service = std::string("rubato-") + program.name(),
+                   .version = serving.version,
+                   .instance = std::string(host.data()) + ":" + std::to_string(::getpid())};
+  std::vector<RequestRing*> rings;
+  if (otlp.sample > 0) rings = runtime.request_rings();
+  auto opened = OtlpExporter::open(std::move(otlp), std::move(rings), serving.type_name);
+  if (!opened.ok()) return Error{"--otlp: " + opened.error()};
+  OtlpExporter& exporter = **opened;
+  serving.pusher = {[&exporter](std::function<std::string()> scrape) {
+                      exporter.begin(std::move(scrape));
+                    },
+                    [&exporter] { exporter.end(); }};
+  serving.more_metrics = [&exporter, others = serving.more_metrics](OpenMetrics& out) {
+    if (others) others(out);
+    exporter.expose(out);
+  };
+  return opened;
 }
 
 int refuse(const ServeProgram& program, int status, const std::string& message) {

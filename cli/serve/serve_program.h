@@ -45,10 +45,15 @@ Status load_options(CommandLine& command, ServeProgram& program);
 // After the parse. Returns the exit status.
 int run_program(CommandLine& command, ServeProgram& program);
 
-// A recorder of the requests if the options name a file for them, which records unless they say
-// otherwise; a reload can change that. Null = they name none. Fails with one line.
-Result<std::unique_ptr<RequestRecorder>> start_recorder(ServeOptions& options, Runtime& runtime,
-                                                        Reloader& reloader);
+// The recorders of requests and traces for which the options name files, which record unless they
+// say otherwise; a reload can change that. Fails with one line.
+using Recorders = std::vector<std::unique_ptr<Recording>>;
+Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, Reloader& reloader);
+
+// What sends metrics and spans to --otlp while the program serves; null = nothing does. Fails with
+// one line.
+Result<std::unique_ptr<OtlpExporter>> open_otlp(const ServeProgram& program,
+                                                ServingOptions& serving, Runtime& runtime);
 
 // Has reloads change the scheduler's options while `runtime` serves.
 void reload_scheduler(Reloader& reloader, Runtime& runtime);

@@ -121,7 +121,7 @@ std::vector<std::string> type_names(const WorkloadSpec& workload) {
   return names;
 }
 
-int finish_trace(const SimOptions& o, sim::Trace& trace) {
+int finish_trace(const SimOptions& o, Trace& trace) {
   if (const Status done = trace.finish(); !done) return fail(done.error().c_str());
   std::fprintf(stderr, "trace: %llu events in '%s'",
                static_cast<unsigned long long>(trace.written()), o.trace_file.c_str());
@@ -154,9 +154,9 @@ int run_find_max(const SimOptions& o) {
 }
 
 int run_runs(const SimOptions& o) {
-  std::unique_ptr<sim::Trace> trace;
+  std::unique_ptr<Trace> trace;
   if (!o.trace_file.empty()) {
-    auto opened = sim::Trace::open(o.trace_file, o.trace_limits, o.setup.workers,
+    auto opened = Trace::open(o.trace_file, o.trace_limits, o.setup.workers,
                                    type_names(o.setup.workload));
     if (!opened) return fail(opened.error().c_str());
     trace = std::move(*opened);

@@ -10,11 +10,11 @@
 
 #include "base/time.h"
 #include "cli/common/command_line.h"
+#include "metrics/trace.h"
 #include "planning/experiment.h"
 #include "sched/options.h"
 #include "sim/setup.h"
 #include "sim/simulation.h"
-#include "sim/trace.h"
 
 namespace rubato::cli {
 
@@ -53,7 +53,7 @@ struct SimOptions : planning::Experiment {
   bool no_wall = false;
   bool explain = false;
   std::string trace_file;
-  sim::Trace::Limits trace_limits;
+  Trace::Limits trace_limits;
   Nanos trace_for = Nanos::max();
 };
 

@@ -67,6 +67,34 @@ Result<std::string> body_of(const std::string& reply, const load::Endpoint& from
   return body;
 }
 
+// The whole reply to one request. `headers` end with a new line each.
+Result<std::string> ask(const MetricsPort& server, const load::Endpoint& to,
+                        const std::string& what, const std::string& headers, Nanos timeout) {
+  const Instant limit = now() + timeout;
+  Result<Channel> channel = load::connect_channel(to, server.tls.get(), timeout);
+  if (!channel) return Error{channel.error()};
+  const std::string request = what + " HTTP/1.1\r\nHost: " + to.text +
+                              "\r\nConnection: close\r\n" + headers + "\r\n";
+  if (!load::send_all(*channel, request, timeout)) return trouble(to, "takes no request");
+  return receive_all(*channel, to, limit);
+}
+
+std::string url_encoded(const std::string& text) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+                       (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '_' || byte == '.';
+    if (plain) {
+      encoded += c;
+    } else {
+      encoded += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return encoded;
+}
+
 }  // namespace
 
 Result<Target> parse_metrics_port(const std::string& text) {
@@ -77,16 +105,28 @@ Result<Target> parse_metrics_port(const std::string& text) {
 }
 
 Result<std::string> fetch_state(const MetricsPort& server, Nanos timeout) {
-  const Instant limit = now() + timeout;
   const Result<load::Endpoint> to = load::resolve(server.target);
   if (!to) return Error{to.error()};
-  Result<Channel> channel = load::connect_channel(to.value(), server.tls.get(), timeout);
-  if (!channel) return Error{channel.error()};
-  const std::string request =
-      "GET /state HTTP/1.1\r\nHost: " + to.value().text + "\r\nConnection: close\r\n\r\n";
-  if (!load::send_all(*channel, request, timeout)) return trouble(to.value(), "takes no request");
-  const Result<std::string> reply = receive_all(*channel, to.value(), limit);
+  const Result<std::string> reply = ask(server, to.value(), "GET /state", "", timeout);
   return reply ? body_of(reply.value(), to.value()) : reply;
+}
+
+Status set_option(const MetricsPort& server, const std::string& token, const std::string& name,
+                  const std::string& value, Nanos timeout) {
+  const Result<load::Endpoint> to = load::resolve(server.target);
+  if (!to) return Error{to.error()};
+  const Result<std::string> reply =
+      ask(server, to.value(), "POST /set?" + url_encoded(name) + "=" + url_encoded(value),
+          "Authorization: Bearer " + token + "\r\n", timeout);
+  if (!reply) return Error{reply.error()};
+  const std::string& text = reply.value();
+  if (text.starts_with("HTTP/1.1 200")) return Done{};
+  const size_t body = text.find("\r\n\r\n");
+  if (!text.starts_with("HTTP/1.1 40") || body == std::string::npos) {
+    return trouble(to.value(), "is no metrics port that sets options");
+  }
+  const size_t begin = body + 4;
+  return trouble(to.value(), "refuses: " + text.substr(begin, text.find('\n', begin) - begin));
 }
 
 Watch::Watch(MetricsPort server, Nanos interval)

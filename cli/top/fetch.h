@@ -30,6 +30,11 @@ Result<load::Target> parse_metrics_port(const std::string& text);
 // or it has no state to tell.
 Result<std::string> fetch_state(const MetricsPort& server, Nanos timeout);
 
+// POST /set of an option, for who knows the server's token. Fails with one line, also when the
+// server refuses.
+Status set_option(const MetricsPort& server, const std::string& token, const std::string& name,
+                  const std::string& value, Nanos timeout);
+
 class Watch {
  public:
   // Asks at once, and then once per `interval`.

@@ -15,7 +15,7 @@ constexpr int kLeastColumns = 40, kLeastRows = 8;
 constexpr size_t kTypeName = 14;
 constexpr int kWorkerColumns = 26;
 constexpr const char* kKeys =
-    "q quit  s sort  r reverse  / filter  f freeze  tab server  jk scroll";
+    "q quit s sort r reverse / filter f freeze : set tab server jk scroll";
 
 double value(const std::map<std::string, double>& values, const char* name) {
   const auto found = values.find(name);
@@ -276,6 +276,9 @@ void draw_sections(Screen& screen, int row, int end, const TopView& view,
 
 std::string last_line(const TopSettings& settings) {
   if (settings.typing) return "filter: " + settings.filter + "_  (enter ends, escape clears)";
+  if (settings.setting) {
+    return "set: " + settings.option + "_  (NAME=VALUE; enter sets it, escape leaves)";
+  }
   if (!settings.note.empty()) return settings.note;
   std::string text = fmt::format("by {}{}", name_of(settings.sort),
                                  settings.reversed ? ", reversed" : "");

@@ -30,6 +30,8 @@ struct TopSettings {
   bool reversed = false;
   std::string filter;   // types whose names have it; empty = all
   bool typing = false;  // the filter
+  bool setting = false;  // an option is typed
+  std::string option;    // NAME=VALUE, as typed
   bool frozen = false;
   size_t skipped = 0;   // types above the first one shown
   std::string note;     // in the place of the keys

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rubato top: live servers in a terminal, over their metrics ports; read only.
+// rubato top: live servers in a terminal, over their metrics ports. It reads, and sets options
+// where the server lets it.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -13,6 +15,7 @@
 
 #include "cli/common/command_registry.h"
 #include "cli/common/file_text.h"
+#include "cli/common/token_file.h"
 #include "cli/common/value_flags.h"
 #include "cli/load/tls_client_flags.h"
 #include "cli/top/fetch.h"
@@ -35,14 +38,17 @@ constexpr const char* kNotes =
     "runs.\n"
     "`held up` counts requests that waited 100 us or more behind one slice of another.\n"
     "Keys: q quit, s sort, r reverse, / filter, f or space freeze, tab next server, j k or arrows\n"
-    "scroll, escape clears the filter. Settings are changed elsewhere (CONFIG SET).\n"
+    "scroll, escape clears the filter, : sets NAME=VALUE of the shown server, as CONFIG SET of\n"
+    "`serve kv` does for options of the scheduler; that takes --token-file, and\n"
+    "--metrics-set-token of the server.\n"
     "Exit status: 0 done, 1 with --once a server did not answer, or a file could not be written,\n"
     "2 bad arguments.\n";
 
 struct TopOptions {
   std::vector<std::string> servers;
   Nanos interval = Nanos::seconds(1);
-  std::string record, replay;
+  std::string record, replay, token_file, token;
+  std::vector<std::pair<std::string, std::string>> set;  // name, value
   bool once = false, json = false;
   TlsClientFlags tls;
 };
@@ -193,7 +199,32 @@ int show_once(const TopOptions& o, TopModel& model, const std::vector<MetricsPor
   return print_once(model, o.json);
 }
 
-int show(TopModel& model, Source& source, const Recorder& recorder) {
+// For the user: what came of it.
+std::string set_wanted(const TopOptions& o, const MetricsPort& server, const std::string& wanted) {
+  if (o.token.empty()) return "not set: that takes --token-file";
+  const size_t equals = wanted.find('=');
+  if (equals == std::string::npos) return "not set: takes NAME=VALUE";
+  const Status done = set_option(server, o.token, wanted.substr(0, equals),
+                                 wanted.substr(equals + 1), kPatience);
+  return done ? "set " + wanted : done.error();
+}
+
+int set_all(const TopOptions& o, const std::vector<MetricsPort>& servers) {
+  if (o.token.empty()) bad_value("--set", "needs --token-file");
+  int status = kDone;
+  for (const MetricsPort& server : servers) {
+    for (const auto& [name, value] : o.set) {
+      const Status done = set_option(server, o.token, name, value, kPatience);
+      if (!done) status = fail(done.error().c_str());
+    }
+  }
+  return status;
+}
+
+using Set = std::function<std::string(size_t server, const std::string& wanted)>;
+
+// `set` sets an option of a server and tells what came of it.
+int show(TopModel& model, Source& source, const Recorder& recorder, const Set& set) {
   auto opened = Terminal::open();
   if (!opened) bad_value("top", opened.error());
   std::unique_ptr<Terminal> terminal = std::move(*opened);
@@ -217,6 +248,9 @@ int show(TopModel& model, Source& source, const Recorder& recorder) {
     const std::string keys = terminal->keys(kLook);
     wanted = model.press(keys);
     changed = !keys.empty();
+    if (const std::optional<std::string> option = model.take_wanted()) {
+      model.tell(set(model.settings().selected, *option));
+    }
   }
   return kDone;
 }
@@ -229,12 +263,20 @@ int replay(const TopOptions& o) {
     return print_once(model, o.json);
   }
   ReplaySource source(std::move(all));
-  return show(model, source, Recorder(""));
+  return show(model, source, Recorder(""), [](size_t, const std::string&) {
+    return std::string("not set: this is a recording");
+  });
 }
 
-int run_top(const TopOptions& o) {
+int run_top(TopOptions& o) {
   if (o.json && !o.once) bad_value("--json", "needs --once");
+  if (!o.token_file.empty()) {
+    Result<std::string> token = read_token(o.token_file);
+    if (!token) bad_value("--token-file", token.error());
+    o.token = std::move(*token);
+  }
   if (!o.replay.empty()) {
+    if (!o.set.empty()) bad_value("--set", "is for servers, not for --replay");
     if (!o.servers.empty()) bad_value("--replay", "takes the servers from the file, no HOST:PORT");
     if (!o.record.empty()) bad_value("--record", "has nothing to record with --replay");
     return replay(o);
@@ -251,11 +293,14 @@ int run_top(const TopOptions& o) {
     }
     servers.push_back({*server, open_tls_client(o.tls, server->host)});
   }
+  if (!o.set.empty()) return set_all(o, servers);
   TopModel model(o.servers);
   if (o.once) return show_once(o, model, servers);
   const Recorder recorder(o.record);
   LiveSource source(o.servers, servers, o.interval);
-  return show(model, source, recorder);
+  return show(model, source, recorder, [&](size_t server, const std::string& wanted) {
+    return set_wanted(o, servers[server], wanted);
+  });
 }
 
 void add_top(CommandLine& command) {
@@ -273,6 +318,21 @@ void add_top(CommandLine& command) {
   command.add_flag("--once", options->once,
                    "Print one screen as plain text: look twice, --interval apart, and end");
   command.add_flag("--json", options->json, "With --once: print JSON");
+  command.add_parsed("--set", "NAME=VALUE",
+                     [options](const std::string& text) -> Status {
+                       const size_t equals = text.find('=');
+                       if (equals == std::string::npos || equals == 0) {
+                         return Error{"takes NAME=VALUE, not '" + text + "'"};
+                       }
+                       options->set.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+                       return Done{};
+                     },
+                     "Set this option of the servers, such as policy=ps or quantum settings as "
+                     "set='quantum=5us', and end")
+      .repeatable();
+  command.add_text("--token-file", options->token_file,
+                   "The token of the servers' --metrics-set-token")
+      .placeholder("FILE");
   add_tls_client_options(command, options->tls, "for metrics ports of serve --tls-metrics");
   command.action([options] { return run_top(*options); });
 }

@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kEscape = '\033', kDelete = '\177', kBackspace = '\b';
-constexpr size_t kLongestFilter = 64;
+constexpr size_t kLongestFilter = 64, kLongestOption = 256;
 
 Json quantiles_json(const Quantiles& values) {
   return {{"count", values.count},
@@ -108,7 +108,8 @@ void TopModel::take(const Observation& observation) {
 bool TopModel::press(std::string_view keys) {
   // Arrow keys and their like come as a sequence that an escape begins.
   if (keys.size() > 2 && keys[0] == kEscape && keys[1] == '[') {
-    if (!settings_.typing && (keys[2] == 'A' || keys[2] == 'B')) scroll(keys[2] == 'B');
+    const bool typing = settings_.typing || settings_.setting;
+    if (!typing && (keys[2] == 'A' || keys[2] == 'B')) scroll(keys[2] == 'B');
     return true;
   }
   return std::all_of(keys.begin(), keys.end(), [this](char key) { return press_one(key); });
@@ -119,6 +120,11 @@ bool TopModel::press_one(char key) {
     type_filter(key);
     return true;
   }
+  if (settings_.setting) {
+    type_option(key);
+    return true;
+  }
+  settings_.note.clear();
   switch (key) {
     case 'q': return false;
     case 's':
@@ -130,6 +136,10 @@ bool TopModel::press_one(char key) {
       settings_.skipped = 0;
       break;
     case kEscape: settings_.filter.clear(); break;
+    case ':':
+      settings_.setting = true;
+      settings_.option.clear();
+      break;
     case 'f':
     case ' ': freeze(); break;
     case '\t':
@@ -149,6 +159,15 @@ void TopModel::type_filter(char key) {
   if (key == kEscape) filter.clear();
   if ((key == kDelete || key == kBackspace) && !filter.empty()) filter.pop_back();
   if (key >= ' ' && key <= '~' && filter.size() < kLongestFilter) filter += key;
+}
+
+void TopModel::type_option(char key) {
+  std::string& option = settings_.option;
+  const bool enter = key == '\n' || key == '\r';
+  if (enter || key == kEscape) settings_.setting = false;
+  if (enter && !option.empty()) wanted_ = option;
+  if ((key == kDelete || key == kBackspace) && !option.empty()) option.pop_back();
+  if (key >= ' ' && key <= '~' && option.size() < kLongestOption) option += key;
 }
 
 void TopModel::scroll(bool down) {

@@ -4,8 +4,10 @@
 // Knows no clock, socket or terminal; one thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/top/history.h"
@@ -25,6 +27,11 @@ class TopModel {
   // The bytes of one or more keys. False = the user wants to leave.
   bool press(std::string_view keys);
 
+  // The option that was typed since the last call, as NAME=VALUE, for the selected server.
+  std::optional<std::string> take_wanted() { return std::exchange(wanted_, std::nullopt); }
+  // In the place of the keys, until the next one is pressed.
+  void tell(const std::string& note) { settings_.note = note; }
+
   const TopSettings& settings() const { return settings_; }
   // As they are shown.
   const std::vector<ServerLine>& servers() const { return shown_; }
@@ -33,10 +40,12 @@ class TopModel {
  private:
   bool press_one(char key);
   void type_filter(char key);
+  void type_option(char key);
   void scroll(bool down);
   void freeze();
 
   TopSettings settings_;
+  std::optional<std::string> wanted_;
   std::vector<ServerHistory> histories_;
   std::vector<ServerLine> servers_;  // of now
   std::vector<ServerLine> shown_;    // the same, or as they were when the screen was frozen

@@ -67,7 +67,7 @@ plan
 
 
 
-by rate | q quit  s sort  r reverse  / filter  f freeze  tab server  jk scroll
+by rate | q quit s sort r reverse / filter f freeze : set tab server jk scroll
 )");
 }
 
@@ -117,6 +117,27 @@ TEST(TopModel, sorts_filters_and_reverses) {
   model.press("\033");
   EXPECT_EQ(first_type(), "scan");
   EXPECT_FALSE(model.press("q"));
+}
+
+TEST(TopModel, an_option_that_is_typed_is_wanted_once) {
+  TopModel model = watched();
+  model.press(":");
+  model.press("qx\177uantum=5us");
+  EXPECT_TRUE(has(drawn(model), "set: quantum=5us_"));
+  EXPECT_FALSE(model.take_wanted());
+  model.press("\r");
+  EXPECT_EQ(model.take_wanted(), "quantum=5us");
+  EXPECT_FALSE(model.take_wanted());
+  model.tell("set quantum=5us");
+  EXPECT_TRUE(has(drawn(model), "\nset quantum=5us"));
+  model.press("s");
+  EXPECT_FALSE(has(drawn(model), "quantum"));
+  for (const char* left : {"policy=ps\033", "\r"}) {
+    model.press(":");
+    model.press(left);
+    EXPECT_FALSE(model.take_wanted());
+    EXPECT_FALSE(has(drawn(model), "set: "));
+  }
 }
 
 TEST(TopModel, frozen_it_stays_and_then_shows_what_came_meanwhile) {

@@ -3,7 +3,7 @@
 // What a traced run was: slices of workers, depths of queues, and why a request waited. Reads the
 // file of `rubato sim --trace`. Pure. Times are microseconds of virtual time.
 
-const WORKERS = 1; // process of the rows of workers, see src/sim/trace.cc
+const WORKERS = 1; // process of the rows of workers, see src/metrics/trace.cc
 const QUEUES = 2;
 
 // { workers: [name], slices, spans, marks, arrivals: Map(request, us), queues: Map(name, [[us,

@@ -163,6 +163,9 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   Result<CoreWatch> watch = CoreWatch::open(options_.watched_server, options_.nap);
   if (!watch) return Error{watch.error()};
   watch_.emplace(std::move(*watch));
+  if (options_.before_first) {
+    if (Status begun = options_.before_first(); !begun) return Error{begun.error()};
+  }
 
   if (options_.nap) ::prctl(PR_SET_TIMERSLACK, 1);
   const StealTime steal_before = read_steal_time();

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "load/target.h"
 
@@ -48,6 +50,9 @@ struct LoadOptions {
   bool nap = false;       // sleep until a request is due or a reply comes, instead of polling
   bool progress = false;  // a line per second on stderr
   uint32_t watched_server = 0;  // process id of a server here whose stalls are noticed, 0 = none
+
+  // Called once, when all connections stand, before the first request; an error ends the run.
+  std::function<Status()> before_first = nullptr;
 
   Nanos warmup_length() const { return warmup.value_or(duration / 10); }
 };

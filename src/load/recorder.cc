@@ -195,7 +195,8 @@ UndisturbedReport Recorder::undisturbed_report() const {
     report.types.push_back({.name = types_[i].name,
                             .count = latency.count(),
                             .share = share_of(latency.count(), of_type),
-                            .latency = summarize_latency(latency)});
+                            .latency = summarize_latency(latency),
+                            .histogram = latency});
     all.merge(latency);
     replies += of_type;
   }

@@ -86,6 +86,7 @@ Json undisturbed_json(const UndisturbedReport& u) {
                      {"count", t.count},
                      {"share", t.share},
                      {"latency_us", latency_json(t.latency)}});
+    if (!t.histogram.empty()) types.back()["latency_histogram_ns"] = histogram_json(t.histogram);
   }
   return {{"share", u.share},
           {"stalls", u.stalls},

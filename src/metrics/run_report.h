@@ -99,6 +99,7 @@ struct UndisturbedReport {
     uint64_t count = 0;
     double share = 0;  // of the type's replies
     LatencySummary latency;
+    Histogram histogram = {};  // left out when empty
   };
   double share = 0;  // of all replies
   uint64_t stalls = 0;

@@ -42,7 +42,7 @@ Result<sim::SimReport> simulated_report(const Experiment& experiment, const Cand
 // The runs, as tasks: loads of candidates of seeds.
 class Runs {
  public:
-  Runs(const Experiment& experiment, sim::Trace* trace)
+  Runs(const Experiment& experiment, Trace* trace)
       : experiment_(experiment),
         trace_(trace),
         results_(experiment.loads.size() * experiment.candidates.size() * experiment.seeds) {}
@@ -99,14 +99,14 @@ class Runs {
   }
 
   const Experiment& experiment_;
-  sim::Trace* trace_;
+  Trace* trace_;
   std::vector<std::optional<Result<sim::SimReport>>> results_;
 };
 
 }  // namespace
 
 Result<std::vector<sim::SimReport>> run_simulations(
-    const Experiment& experiment, sim::Trace* trace, const std::atomic<bool>& stop,
+    const Experiment& experiment, Trace* trace, const std::atomic<bool>& stop,
     const std::function<void(double)>& show_progress) {
   Runs runs(experiment, trace);
   run_parallel(

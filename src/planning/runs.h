@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "metrics/trace.h"
 #include "planning/experiment.h"
 #include "sim/report.h"
-#include "sim/trace.h"
 
 namespace rubato::planning {
 
@@ -22,7 +22,7 @@ namespace rubato::planning {
 // `show_progress` is called now and then with the share that is done, on this thread. Fails with
 // the line of the first run that did.
 Result<std::vector<sim::SimReport>> run_simulations(
-    const Experiment& experiment, sim::Trace* trace, const std::atomic<bool>& stop,
+    const Experiment& experiment, Trace* trace, const std::atomic<bool>& stop,
     const std::function<void(double)>& show_progress);
 
 }  // namespace rubato::planning

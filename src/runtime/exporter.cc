@@ -7,14 +7,18 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/secret.h"
 #include "mechanism/clock/clock.h"
 
 namespace rubato {
 namespace {
 
+constexpr std::string_view kText = "text/plain; charset=utf-8";
+constexpr std::string_view kSet = "POST /set?";
 constexpr int kBacklog = 128;
 constexpr Nanos kLastRequests = Nanos::millis(100);
 constexpr Nanos kLookForStop = Nanos::millis(100);
@@ -31,15 +35,49 @@ std::string response(std::string_view status, std::string_view type, std::string
 
 std::string_view first_line(std::string_view head) { return head.substr(0, head.find("\r\n")); }
 
-// Whoever accepts anything else gets the older format, which all understand.
-bool accepts_open_metrics(std::string_view head) {
-  std::string lower(head);
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const size_t header = lower.find("\r\naccept:");
-  if (header == std::string::npos) return false;
-  const std::string_view value = first_line(std::string_view(lower).substr(header + 2));
-  return value.find("application/openmetrics-text") != std::string_view::npos;
+  return lower;
+}
+
+// What follows the name (in lower case) and the colon; empty = there is no such header.
+std::string_view header_of(std::string_view head, const std::string& name) {
+  const size_t at = in_lower_case(head).find("\r\n" + name + ":");
+  if (at == std::string::npos) return {};
+  std::string_view value = first_line(head.substr(at + name.size() + 3));
+  value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
+  return value;
+}
+
+// Whoever accepts anything else gets the older format, which all understand.
+bool accepts_open_metrics(std::string_view head) {
+  const std::string value = in_lower_case(header_of(head, "accept"));
+  return value.find("application/openmetrics-text") != std::string::npos;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// Without %XX; nothing = it is malformed.
+std::optional<std::string> url_decoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+    if (low < 0) return std::nullopt;
+    decoded += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return decoded;
 }
 
 bool out_of_resources(int problem) {
@@ -176,9 +214,30 @@ std::string Exporter::metrics(std::string_view head) const {
   return response("200 OK", OpenMetrics::content_type(format), std::move(out).finish());
 }
 
+std::string Exporter::set(std::string_view head) const {
+  constexpr std::string_view kScheme = "bearer ";
+  const Setter& setter = sources_.setter;
+  if (setter.token.empty()) {
+    return response("403 Forbidden", kText, "read only: the server has no --metrics-set-token\n");
+  }
+  const std::string_view claim = header_of(head, "authorization");
+  const bool bears = in_lower_case(claim.substr(0, kScheme.size())) == kScheme;
+  if (!bears || !is_secret(claim.substr(kScheme.size()), setter.token)) {
+    return response("401 Unauthorized", kText, "the token is another one\n");
+  }
+  std::string_view query = first_line(head).substr(kSet.size());
+  query = query.substr(0, query.find(' '));
+  const size_t equals = query.find('=');
+  const auto name = url_decoded(query.substr(0, equals));
+  const auto value = url_decoded(equals < query.size() ? query.substr(equals + 1) : "%");
+  if (!name || !value) return response("400 Bad Request", kText, "takes NAME=VALUE\n");
+  const Status done = setter.set(*name, *value);
+  return done.ok() ? response("200 OK", kText, "OK\n")
+                   : response("400 Bad Request", kText, done.error() + "\n");
+}
+
 std::string Exporter::answer(std::string_view head) const {
   const std::string_view line = first_line(head);
-  constexpr std::string_view kText = "text/plain; charset=utf-8";
   const auto asks = [line](std::string_view path) {
     const std::string start = "GET " + std::string(path);
     return line.starts_with(start) && line.size() > start.size() &&
@@ -198,6 +257,7 @@ std::string Exporter::answer(std::string_view head) const {
     return response("200 OK", "application/json", sources_.state());
   }
   if (asks("/plan")) return response("200 OK", kText, sources_.plan());
+  if (line.starts_with(kSet)) return set(head);
   if (!line.starts_with("GET ")) {
     return response("405 Method Not Allowed", kText, "GET only\n");
   }

@@ -4,8 +4,9 @@
 // /readyz and a page.
 // It shares with the workers only the data that its callbacks read, so it answers while they are
 // overloaded.
-// GET only, one request per connection. /metrics is OpenMetrics for clients that accept it, else
-// the older text; brief, or with ?detail=all everything.
+// One request per connection: GET, or where the program lets it, POST /set?NAME=VALUE (URL-encoded)
+// with the header "Authorization: Bearer TOKEN", which sets an option. /metrics is OpenMetrics for
+// clients that accept it, else the older text; brief, or with ?detail=all everything.
 // Connections are served side by side, so that a connection that sends nothing, or does not read,
 // keeps no other waiting. Each has a limited time for its whole request and reply. Their number is
 // limited too: a further connection takes the place of the one that has been silent for longest.
@@ -40,6 +41,12 @@ void expose(OpenMetrics& out, const ExporterStats& stats);
 
 class Exporter {
  public:
+  // Sets an option for who knows the token; its error is one line. An empty token = nobody.
+  struct Setter {
+    std::string token = {};
+    std::function<Status(const std::string& name, const std::string& value)> set = {};
+  };
+
   struct Sources {
     std::function<void(OpenMetrics&)> metrics;  // appends families
     std::function<bool()> ready;         // false = draining or not yet serving
@@ -47,6 +54,7 @@ class Exporter {
     std::function<std::string()> trouble = {};  // why requests fail although it serves; "" = none
     std::function<std::string()> page = {};     // HTML, at "/" and "/top"; empty = none
     std::function<std::string()> state = {};    // JSON (state_json.h); empty = there is none
+    Setter setter = {};
   };
 
   struct Limits {
@@ -78,6 +86,7 @@ class Exporter {
   std::string answer(std::string_view head) const;
   std::string metrics(std::string_view head) const;
   std::string readiness() const;
+  std::string set(std::string_view head) const;
   void close_finished();
 
   Fd listener_;

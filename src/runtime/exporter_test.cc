@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -199,6 +201,58 @@ TEST(Exporter, metrics_are_open_metrics_only_for_who_accepts_them) {
             std::string::npos);
   EXPECT_TRUE(newer.ends_with("# EOF\n")) << newer;
   EXPECT_EQ(asked("X: 1\r\nAccept: */*\r\n").find("# EOF"), std::string::npos);
+}
+
+// An exporter that sets the options of a map, unless their value is "bad".
+class SettingTest : public ::testing::Test {
+ protected:
+  std::string set(const std::string& query, const std::string& header) {
+    return ask(*exporter_, "POST /set?" + query + " HTTP/1.1\r\n" + header + "\r\n");
+  }
+
+  static constexpr const char* kRight = "Authorization: Bearer a-token-of-some-length\r\n";
+  std::map<std::string, std::string> options_;
+  std::unique_ptr<Exporter> exporter_ = [this] {
+    Exporter::Sources sources{[](OpenMetrics&) {}, [] { return true; },
+                              [] { return std::string(); }};
+    sources.setter = {"a-token-of-some-length",
+                      [this](const std::string& name, const std::string& value) -> Status {
+                        if (value == "bad") return Error{name + ": takes no bad"};
+                        options_[name] = value;
+                        return Done{};
+                      }};
+    return std::move(Exporter::start("127.0.0.1", 0, std::move(sources))).value();
+  }();
+};
+
+TEST_F(SettingTest, who_knows_the_token_sets_options) {
+  EXPECT_TRUE(set("policy=ps", kRight).starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(set("se%74=quantum%3d5us%20x", "authorization: bearer a-token-of-some-length\r\n")
+                  .starts_with("HTTP/1.1 200 "));
+  EXPECT_EQ(options_, (std::map<std::string, std::string>{{"policy", "ps"},
+                                                          {"set", "quantum=5us x"}}));
+  const std::string refused = set("policy=bad", kRight);
+  EXPECT_TRUE(refused.starts_with("HTTP/1.1 400 "));
+  EXPECT_TRUE(refused.ends_with("\r\n\r\npolicy: takes no bad\n"));
+}
+
+TEST_F(SettingTest, nobody_else_does) {
+  for (const char* header : {"", "Authorization: Bearer\r\n", "Authorization: Bearer \r\n",
+                             "Authorization: Bearer a-token-of-some-lengt\r\n",
+                             "Authorization: Bearer a-token-of-some-lengthy\r\n",
+                             "Authorization: Basic a-token-of-some-length\r\n",
+                             "X-Authorization: Bearer a-token-of-some-length\r\n"}) {
+    EXPECT_TRUE(set("policy=ps", header).starts_with("HTTP/1.1 401 ")) << header;
+  }
+  for (const char* query : {"", "policy", "pol%icy=x", "policy=%1", "policy=%g0"}) {
+    EXPECT_TRUE(set(query, kRight).starts_with("HTTP/1.1 400 ")) << query;
+  }
+  EXPECT_TRUE(get(*exporter_, "/set?policy=ps").starts_with("HTTP/1.1 404 "));
+  EXPECT_TRUE(options_.empty());
+  const auto read_only = patient_exporter();
+  const std::string reply = ask(*read_only, "POST /set?policy=ps HTTP/1.1\r\n" +
+                                                std::string(kRight) + "\r\n");
+  EXPECT_TRUE(reply.starts_with("HTTP/1.1 403 "));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "runtime/options.h"
 #include "runtime/request_ring.h"
 #include "runtime/shutdown.h"
+#include "runtime/trace_ring.h"
 
 namespace rubato {
 
@@ -24,6 +25,7 @@ namespace rubato {
 struct Records {
   ArrivalSlots* arrivals;
   RequestRing* requests;
+  TraceRing* trace;
 };
 
 struct HostState {
@@ -34,6 +36,8 @@ struct HostState {
     for (auto& worker : arrivals) worker = std::make_unique<ArrivalSlots>();
     if (options.record_requests) requests.resize(std::min(options.workers, limits::kMaxWorkers));
     for (auto& worker : requests) worker = std::make_unique<RequestRing>();
+    if (options.record_traces) traces.resize(std::min(options.workers, limits::kMaxWorkers));
+    for (auto& worker : traces) worker = std::make_unique<TraceRing>();
   }
 
   Shutdown shutdown;
@@ -41,10 +45,12 @@ struct HostState {
   std::function<void()> server_loop;       // set before the first worker runs
   std::vector<std::unique_ptr<ArrivalSlots>> arrivals;  // by worker; empty = not recorded
   std::vector<std::unique_ptr<RequestRing>> requests;   // likewise
+  std::vector<std::unique_ptr<TraceRing>> traces;       // likewise
 
   Records records_of(uint32_t worker) const {
     return {arrivals.empty() ? nullptr : arrivals[worker].get(),
-            requests.empty() ? nullptr : requests[worker].get()};
+            requests.empty() ? nullptr : requests[worker].get(),
+            traces.empty() ? nullptr : traces[worker].get()};
   }
 };
 

@@ -20,6 +20,7 @@ struct RuntimeOptions : SchedulerOptions {
   Nanos slow_threshold = Nanos::millis(10);  // Application::slow is called from this latency on
   bool record_arrivals = false;  // count arrivals, see Runtime::arrivals
   bool record_requests = false;  // have rings for them, see Runtime::request_rings
+  bool record_traces = false;    // likewise, see Runtime::trace_rings
 };
 
 }  // namespace rubato

@@ -419,6 +419,12 @@ std::vector<RequestRing*> ReconfigurableRuntime::request_rings() {
   return rings;
 }
 
+std::vector<TraceRing*> ReconfigurableRuntime::trace_rings() {
+  std::vector<TraceRing*> rings;
+  for (const auto& worker : host_state_->traces) rings.push_back(worker.get());
+  return rings;
+}
+
 const RuntimeOptions& ReconfigurableRuntime::options() const {
   const std::shared_lock lock(mutex_);
   return options_.back();

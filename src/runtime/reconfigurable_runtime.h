@@ -57,6 +57,7 @@ class ReconfigurableRuntime final : public Runtime {
   Histogram overrun() const override;
   std::vector<ArrivalSlots*> arrivals() override;
   std::vector<RequestRing*> request_rings() override;
+  std::vector<TraceRing*> trace_rings() override;
   const RuntimeOptions& options() const override;
   std::vector<std::string> explain_policy(const TypeNames& name_of,
                                           uint32_t types) const override;

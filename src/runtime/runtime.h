@@ -24,6 +24,7 @@
 #include "runtime/request_ring.h"
 #include "runtime/live_settings.h"
 #include "runtime/options.h"
+#include "runtime/trace_ring.h"
 
 namespace rubato {
 
@@ -184,6 +185,8 @@ class Runtime {
   virtual std::vector<ArrivalSlots*> arrivals() = 0;
   // The same for RuntimeOptions::record_requests and the rings of the workers.
   virtual std::vector<RequestRing*> request_rings() = 0;
+  // And for RuntimeOptions::record_traces.
+  virtual std::vector<TraceRing*> trace_rings() = 0;
   // Those in force; they stay readable as long as the runtime lives.
   virtual const RuntimeOptions& options() const = 0;
   // The scheduler's among them as they were asked for last, with what settings() has: those of a

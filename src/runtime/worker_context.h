@@ -12,6 +12,7 @@
 #include "runtime/service_meter.h"
 #include "runtime/runtime_state.h"
 #include "runtime/worker_stats.h"
+#include "runtime/worker_tracer.h"
 #include "sched/core.h"
 
 namespace rubato {
@@ -35,6 +36,7 @@ struct WorkerContext {
         datapath(shared.datapath.queue(id)),
         waits(shared.waits.port(id)),
         records(the_records),
+        tracer(the_records.trace, id, host),
         meter(stats) {}
 
   // Reads the clock: the result is the time of the decisions that follow.
@@ -79,6 +81,7 @@ struct WorkerContext {
   DatapathQueue& datapath;
   WaitPort& waits;  // of its requests
   const Records records;
+  WorkerTracer<P> tracer;
   WorkerStats stats;
   ServiceMeter meter;
 

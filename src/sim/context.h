@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "metrics/run_report.h"
+#include "metrics/trace.h"
 #include "policy/archetype.h"
 #include "policy/contract.h"
 #include "sim/bit_ring.h"
@@ -26,7 +27,6 @@
 #include "sim/simulation.h"
 #include "sim/stalls.h"
 #include "sim/timer_core.h"
-#include "sim/trace.h"
 #include "workload/source.h"
 
 namespace rubato::sim {

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "metrics/trace.h"
 #include "policy/catalog.h"
 #include "sim/simulation.h"
 #include "sim/testing/digest.h"
 #include "sim/testing/runs.h"
-#include "sim/trace.h"
 
 namespace rubato::sim {
 namespace {

@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "metrics/trace.h"
 #include "overload/cores/rule.h"
 #include "policy/contract.h"
 #include "sched/delay_scale.h"
 #include "sim/context.h"
 #include "sim/core_allocation.h"
-#include "sim/trace.h"
 #include "sim/worker_pool.h"
 
 namespace rubato::sim {

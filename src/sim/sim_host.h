@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "metrics/trace.h"
 #include "policy/archetype.h"
 #include "policy/contract.h"
 #include "policy/extensions.h"
@@ -22,7 +23,6 @@
 #include "sim/manager_network.h"
 #include "sim/nic.h"
 #include "sim/queue_set.h"
-#include "sim/trace.h"
 #include "sim/type_totals.h"
 
 namespace rubato::sim {

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "metrics/trace.h"
 #include "policy/archetype.h"
 #include "policy/contract.h"
 #include "sched/core.h"
@@ -23,7 +24,6 @@
 #include "sim/core_allocation.h"
 #include "sim/platform.h"
 #include "sim/request.h"
-#include "sim/trace.h"
 
 namespace rubato::sim {
 

@@ -22,9 +22,12 @@
 #include "sim/batch.h"
 #include "sim/setup.h"
 
+namespace rubato {
+class Trace;  // metrics/trace.h
+}
+
 namespace rubato::sim {
 
-class Trace;         // sim/trace.h
 class ServerClient;  // sim/hosted_server.h
 
 // Of requests that arrived after the warm-up, by their true type.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sim/trace.h"
+#include "metrics/trace.h"
 
 namespace rubato::virt {
 
@@ -14,7 +14,7 @@ Recorder& Recorder::of_process() {
 
 bool Recorder::write(const std::string& path) const {
   if (count_ == 0) return false;
-  auto trace = sim::Trace::open(path, {}, threads_, {}, "thread");
+  auto trace = Trace::open(path, {}, threads_, {}, "thread");
   if (!trace.ok()) return false;
   for (uint64_t i = count_ - std::min<uint64_t>(count_, kEvents); i < count_; ++i) {
     const Event& event = events_[i % kEvents];

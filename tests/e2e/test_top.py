@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from server import BINARY, PATIENCE_S, Server
+from server import BINARY, PATIENCE_S, Server, refused
 from waiting import eventually
 
 TMUX = shutil.which("tmux")
@@ -20,8 +20,8 @@ def top(*args):
     return done.returncode, done.stdout, done.stderr
 
 
-def serve(program):
-    server = Server("--metrics-port", "0", program=program)
+def serve(program, *args):
+    server = Server("--metrics-port", "0", *args, program=program)
     port = server.wait_for(r"metrics on http://127.0.0.1:(\d+)/metrics")
     return server, f"127.0.0.1:{port}"
 
@@ -84,9 +84,60 @@ class Once(unittest.TestCase):
                 self.assertEqual(said.count("\n"), 1, said)
 
 
-@unittest.skipIf(TMUX is None, "tmux is not installed")
-class InATerminal(unittest.TestCase):
+class WithToken(unittest.TestCase):
+    """Who has the server's token."""
+
     def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.token, self.wrong = (os.path.join(folder.name, name) for name in ("token", "wrong"))
+        for path, token in ((self.token, "of the server, 16 bytes"), (self.wrong, "w" * 20)):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(token + "\n")
+
+
+class Setting(WithToken):
+    def test_sets_options_of_a_server_that_lets_it(self):
+        server, address = serve("kv", "--metrics-set-token", self.token)
+        with server:
+            status, text, said = top(address, "--set", "policy=ps", "--set", "set=quantum=7us",
+                                     "--token-file", self.token)
+            self.assertEqual((status, text, said), (0, "", ""))
+            self.assertEqual(server.call("CONFIG", "GET", "policy"), [b"policy", b"ps"])
+            self.assertIn(b"quantum=7us", server.call("CONFIG", "GET", "set")[1])
+            for args, message in (
+                    (("--set", "policy=no", "--token-file", self.token), "refuses: policy: "),
+                    (("--set", "port=1", "--token-file", self.token), "port: no such option"),
+                    (("--set", "policy=fcfs", "--token-file", self.wrong), "another one")):
+                status, text, said = top(address, *args)
+                self.assertEqual((status, text, said.count("\n")), (1, "", 1), said)
+                self.assertIn(message, said)
+            self.assertEqual(server.call("CONFIG", "GET", "policy"), [b"policy", b"ps"])
+
+    def test_a_server_is_read_only_unless_it_says_otherwise(self):
+        server, address = serve("spin")
+        with server:
+            status, _, said = top(address, "--set", "policy=ps", "--token-file", self.token)
+            self.assertEqual(status, 1)
+            self.assertIn("read only: the server has no --metrics-set-token", said)
+        for args, message in ((("9", "--set", "policy=ps"), "--set: needs --token-file"),
+                              (("9", "--set", "policy"), "--set: takes NAME=VALUE"),
+                              (("9", "--token-file", "/no/where"), "--token-file: cannot read")):
+            status, _, said = top(*args)
+            self.assertEqual((status, said.count("\n")), (2, 1), said)
+            self.assertIn(message, said)
+        for args, message in ((["--metrics-set-token", self.token], "needs --metrics-port"),
+                              (["--metrics-port", "0", "--metrics-set-token", "/dev/null"],
+                               "--metrics-set-token: '/dev/null' is empty")):
+            status, said = refused("serve", "spin", *args)
+            self.assertEqual((status, said.count("\n")), (2, 1), said)
+            self.assertIn(message, said)
+
+
+@unittest.skipIf(TMUX is None, "tmux is not installed")
+class InATerminal(WithToken):
+    def setUp(self):
+        super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.recording = os.path.join(folder.name, "recording")
@@ -133,6 +184,18 @@ class InATerminal(unittest.TestCase):
         status, text, _ = top("--replay", self.recording, "--once")
         self.assertEqual(status, 1)  # it was away at the end
         self.assertIn("\nshort ", text)
+
+    def test_an_option_is_typed_and_set(self):
+        server, address = serve("kv", "--metrics-set-token", self.token)
+        with server:
+            self.start(f"{BINARY} top {address} --interval 0.2 --token-file {self.token}")
+            self.screen_with(" synergy ")
+            self.tmux("send-keys", ":")
+            self.tmux("send-keys", "policy=ps")
+            self.screen_with("set: policy=ps_")
+            self.tmux("send-keys", "Enter")
+            self.screen_with(" ps ", "\nset policy=ps")
+            self.assertEqual(server.call("CONFIG", "GET", "policy"), [b"policy", b"ps"])
 
     def test_signal_ends_it_with_the_terminal_restored(self):
         server, address = serve("spin")

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--record` as a user meets it: a server records every request, `rubato sim` replays them."""
+"""`--record` and `--trace` as a user meets them: `rubato sim` replays what a server did."""
 
+import json
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import unittest
 
-from server import Server, refused
+from server import BINARY, Server, refused
 from test_profile import MIX, load, simulate_on_one_worker
 from waiting import eventually
 
@@ -16,7 +18,7 @@ def simulate(path, *args):
     return simulate_on_one_worker("cfcfs", f"trace:{path}", "--warmup", "0", *args)
 
 
-class Recorded(unittest.TestCase):
+class LiveTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
@@ -26,6 +28,8 @@ class Recorded(unittest.TestCase):
         server.terminate()
         self.assertEqual(server.wait(), status, server.output())
 
+
+class Recorded(LiveTest):
     def test_every_request_is_recorded_and_simulated_again(self):
         with Server("--record", self.path, program="spin") as server:
             sent = load(server, "--workload", MIX, "--rate", "1500", "--duration", "2",
@@ -93,6 +97,112 @@ class Recorded(unittest.TestCase):
             status, text = refused("sim", "--policy", "cfcfs", *args)
             self.assertEqual((status, text.count("\n")), (2, 1), text)
             self.assertIn("--workload", text)
+
+
+class Traced(LiveTest):
+    """A live trace and a simulated one are compared."""
+
+    def setUp(self):
+        super().setUp()
+        self.live = os.path.join(self.folder, "live.json")
+        self.simulated = os.path.join(self.folder, "sim.json")
+
+    def diff(self, *args, status=0):
+        report = os.path.join(self.folder, "diff.json")
+        done = subprocess.run([BINARY, "trace", "diff", *args, "--json", report],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        with open(report, encoding="utf-8") as file:
+            return json.load(file), done
+
+    def simulate_trace(self, path, *args):
+        done = subprocess.run([BINARY, "sim", "--workers", "2", "--workload", "high-bimodal",
+                               "--load", "0.8", "--requests", "5000", "--trace", path, *args],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_live_server_is_traced_and_compared_with_its_simulation(self):
+        with Server("--record", self.path, "--trace", self.live, "--policy", "ps",
+                    "--set", "quantum=100us", program="spin") as server:
+            load(server, "--workload", MIX, "--rate", "500", "--duration", "1", "--warmup", "0")
+            self.end(server)
+            self.assertIn("trace written", server.output())
+        simulate_on_one_worker("ps", f"trace:{self.path}", "--warmup", "0", "--set",
+                               "quantum=100us", "--trace", self.simulated)
+        with open(self.live, encoding="utf-8") as file:
+            live = json.load(file)
+        with open(self.simulated, encoding="utf-8") as file:
+            simulated = json.load(file)
+        rows = [[event for event in trace["traceEvents"] if event["ph"] == "M"]
+                for trace in (live, simulated)]
+        self.assertEqual(*rows)
+        report, done = self.diff(self.live, self.simulated)
+        self.assertEqual(report["schema"], "rubato.trace_diff/1")
+        types = {each["name"]: each for each in report["types"]}
+        for name in ("short", "long"):
+            requests = types[name]["requests"]
+            self.assertGreater(requests["a"], 10)
+            # The simulation ends with its last arrival: what then still waits is not in it.
+            self.assertGreater(requests["b"] / requests["a"], 0.5)
+            self.assertLess(requests["b"] / requests["a"], 1.1)
+            service = types[name]["service_mean_us"]
+            # Live, a slice ends a little after the service that the recording has of it.
+            self.assertGreaterEqual(service["a"] * 1.05, service["b"])
+            self.assertGreaterEqual(types[name]["slices_per_request"]["a"], 1)
+        self.assertEqual({each["name"] for each in report["workers"]}, {"worker 0"})
+        self.assertTrue(report["queues"])
+        self.assertIn("wait_p99_us", done.stdout)
+
+    def test_equal_runs_have_no_difference_and_others_are_named(self):
+        same = os.path.join(self.folder, "same.json")
+        self.simulate_trace(self.live, "--policy", "fcfs")
+        self.simulate_trace(same, "--policy", "fcfs")
+        self.diff(self.live, same, "--tolerance", "0")
+        self.simulate_trace(self.simulated, "--policy", "ps")
+        report, done = self.diff(self.live, self.simulated, "--tolerance", "5", status=1)
+        self.assertRegex(done.stderr, r"rubato: type long: cuts_per_request is 0 and [0-9.]+, "
+                                      r"100.0 % apart")
+        cuts = {each["name"]: each["cuts_per_request"] for each in report["types"]}
+        self.assertEqual(cuts["long"]["a"], 0)
+        self.assertGreater(cuts["long"]["b"], 1)
+
+    def test_config_set_starts_and_ends_a_trace(self):
+        with Server("--trace", self.live, "--tracing", "no") as server:
+            server.call("SET", "a", "1")
+            self.assertFalse(os.path.exists(self.live))
+            self.assertEqual(server.call("CONFIG", "GET", "tracing"), [b"tracing", b"no"])
+            self.assertEqual(server.call("CONFIG", "SET", "tracing", "yes"), b"OK")
+            for _ in range(7):
+                server.call("GET", "a")
+            self.assertEqual(server.call("CONFIG", "SET", "tracing", "no"), b"OK")
+            server.call("GET", "a")
+            report, _ = self.diff(self.live, self.live, "--tolerance", "0")
+            counts = {each["name"]: each["requests"]["a"] for each in report["types"]}
+            self.assertEqual(counts["get"], 7)
+            self.end(server)
+
+    def test_a_trace_ends_at_its_events(self):
+        with Server("--trace", self.live, "--trace-events", "20") as server:
+            for _ in range(50):
+                server.call("GET", "a")
+            eventually(lambda: server.call("CONFIG", "GET", "tracing") == [b"tracing", b"no"])
+            with open(self.live, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+            self.assertEqual(sum(event["ph"] != "M" for event in events), 20)
+            self.end(server)
+            self.assertIn("20 events that --trace-events allows", server.output())
+
+    def test_mistakes_with_traces_are_one_line(self):
+        for args, said in ((["serve", "spin", "--trace", ""], "--trace"),
+                           (["serve", "spin", "--trace-events", "0"], "--trace-events"),
+                           (["serve", "spin", "--trace", self.live, "--tracing", "x"],
+                            "--tracing"),
+                           (["trace", "diff", self.live], "TRACE"),
+                           (["trace", "diff", "/nowhere", "/nowhere"], "/nowhere"),
+                           (["trace", "diff", __file__, __file__], "is no whole JSON")):
+            status, text = refused(*args)
+            self.assertEqual((status, text.count("\n")), (2, 1), text)
+            self.assertIn(said, text)
 
 
 if __name__ == "__main__":

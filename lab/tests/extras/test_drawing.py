@@ -49,7 +49,7 @@ class Drawing(unittest.TestCase):
 class Gallery(unittest.TestCase):
     def test_every_notebook_runs(self):
         paths = sorted(NOTEBOOKS.glob("*.ipynb"))
-        self.assertGreaterEqual(len(paths), 2)
+        self.assertGreaterEqual(len(paths), 3)
         for path in paths:
             with self.subTest(path.name):
                 notebook = nbformat.read(path, as_version=4)

@@ -18,7 +18,7 @@
 #include "base/result.h"
 #include "base/time.h"
 
-namespace rubato::sim {
+namespace rubato {
 
 class Trace {
  public:
@@ -76,6 +76,8 @@ class Trace {
   bool failed() const { return failure_ != 0; }
   uint64_t written() const { return limits_.events - left_ - unwritten_; }
   uint64_t dropped() const { return dropped_; }
+  // So many events never came here.
+  void drop(uint64_t events) { dropped_ += events; }
 
   // Completes and closes the file; nothing may be recorded afterwards. Fails with one line if
   // anything could not be written (a full disk).
@@ -120,4 +122,4 @@ class Trace {
   int failure_ = 0;  // errno of the first write that failed
 };
 
-}  // namespace rubato::sim
+}  // namespace rubato

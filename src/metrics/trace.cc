@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/trace.h"
+#include "metrics/trace.h"
 
 #include <array>
 #include <cerrno>
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace rubato::sim {
+namespace rubato {
 namespace {
 
 constexpr size_t kBufferBytes = 1u << 18;
@@ -194,7 +194,9 @@ void Trace::fail(int error) {
 
 Status Trace::finish() {
   if (file_ == nullptr) return Done{};
-  add("\n],\"otherData\":{\"events_dropped\":");
+  add("\n],\"otherData\":{\"from\":");
+  add_micros(limits_.from.ns());
+  add(",\"events_dropped\":");
   add_number(dropped_);
   add("}}\n");
   flush();
@@ -205,4 +207,4 @@ Status Trace::finish() {
   return Done{};
 }
 
-}  // namespace rubato::sim
+}  // namespace rubato

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/trace.h"
+#include "metrics/trace.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-namespace rubato::sim {
+namespace rubato {
 namespace {
 
 using Json = nlohmann::json;
@@ -135,4 +135,4 @@ TEST(Trace, a_full_disk_ends_it_and_is_one_line) {
 }
 
 }  // namespace
-}  // namespace rubato::sim
+}  // namespace rubato

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recording: what is written into a file while it is wanted, from rings that workers fill: started
+// and ended while the server runs, each time into a new file. A thread of its own, which the first
+// start makes, empties the rings every 10 ms. Heirs say what is written. Any thread, but for
+// finish().
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/result.h"
+#include "metrics/open_metrics.h"
+
+namespace rubato {
+
+class Recording {
+ public:
+  // Requires that the heir has called close().
+  virtual ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  // Starts or ends it. Each start writes the file anew; who reads the one before still has that.
+  // Fails with one line if it cannot be written. An error later, or the end of what the file may
+  // have, ends it and is logged.
+  Status record(bool wanted);
+  bool recording() const { return recording_.load(std::memory_order_relaxed); }
+
+  // Appends its families.
+  virtual void expose(OpenMetrics& out) const = 0;
+  // Records the rest, once the runtime has stopped. Fails with one line if the last recording has.
+  virtual Status finish() = 0;
+
+ protected:
+  Recording() = default;
+
+  // The heir's destructor calls it: ends the recording, whatever comes of it, and the thread.
+  void close();
+  // Of the last recording.
+  Status last() const;
+
+  // All called with mutex() held. After a begin() that fails, and end(), the file is closed.
+  virtual Status begin() = 0;
+  virtual Status end() = 0;
+  // Takes what the rings have. False: the recording is over, and the file closed, with that error
+  // or, for a file that has all it may have, without one; it has been logged.
+  virtual bool collect(Status& error) = 0;
+
+  std::mutex& mutex() const { return mutex_; }
+
+ private:
+  void work();
+  void set_open(bool open) {
+    open_ = open;
+    recording_.store(open, std::memory_order_relaxed);
+  }
+
+  mutable std::mutex mutex_;  // guards all below, but for recording_
+  std::condition_variable wake_;
+  bool open_ = false;
+  bool stopping_ = false;
+  Status last_ = Done{};
+  std::atomic<bool> recording_{false};  // open_, for who must not wait; relaxed
+  std::thread thread_;
+};
+
+// Removes the file that has the name, which its readers keep, so that a new one can be made. Leaves
+// what is no file and fails with one line.
+Status make_way_for_file(const std::string& path);
+
+}  // namespace rubato

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/trace_recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "mechanism/clock/clock.h"
+
+namespace rubato {
+namespace {
+
+constexpr size_t kBatch = 1024;
+// Requests whose last slice found no room in a ring stay in the table; so they begin anew.
+constexpr size_t kMostNumbers = 1u << 20;
+
+}  // namespace
+
+TraceRecorder::TraceRecorder(TraceOptions options, std::vector<TraceRing*> rings, uint32_t types,
+                             const std::function<std::string(uint32_t)>& type_name)
+    : options_(std::move(options)), rings_(std::move(rings)), batch_(kBatch) {
+  for (uint32_t type = 0; type < types; ++type) {
+    const std::string name = type_name(type);
+    types_.push_back(name.empty() ? "type " + std::to_string(type) : name);
+  }
+}
+
+TraceRecorder::Counts TraceRecorder::counts() const {
+  const std::scoped_lock lock(mutex());
+  Counts counts = counts_;
+  if (trace_ != nullptr) {
+    counts.written += trace_->written();
+    counts.dropped += trace_->dropped() + dropped_by_rings() - dropped_before_;
+  }
+  return counts;
+}
+
+void TraceRecorder::expose(OpenMetrics& out) const {
+  const Counts now = counts();
+  out.family("rubato_trace_events", "counter", "Events written to the file of --trace");
+  out.counter(now.written);
+  out.family("rubato_trace_events_left_out", "counter",
+             "Events that the trace left out because its memory or file was full");
+  out.counter(now.dropped);
+}
+
+uint64_t TraceRecorder::dropped_by_rings() const {
+  uint64_t sum = 0;
+  for (const TraceRing* ring : rings_) sum += ring->dropped();
+  return sum;
+}
+
+void TraceRecorder::want(uint32_t trace) {
+  for (TraceRing* ring : rings_) ring->want(trace);
+}
+
+Status TraceRecorder::begin() {
+  if (Status free = make_way_for_file(options_.file); !free.ok()) return free;
+  auto opened = Trace::open(options_.file, {.events = options_.events, .from = {}},
+                            static_cast<uint32_t>(rings_.size()), types_);
+  if (!opened.ok()) return Error{opened.error()};
+  for (TraceRing* ring : rings_) {
+    while (ring->take(batch_) == kBatch) continue;  // of a trace before
+  }
+  trace_ = std::move(*opened);
+  numbers_.clear();
+  ended_.clear();
+  ended_before_.clear();
+  requests_ = 0;
+  dropped_before_ = dropped_by_rings();
+  start_ = now();
+  want(++number_);
+  return Done{};
+}
+
+Status TraceRecorder::end() {
+  want(0);
+  take_records();
+  return complete();
+}
+
+Status TraceRecorder::complete() {
+  want(0);
+  trace_->drop(dropped_by_rings() - dropped_before_);
+  const Status finished = trace_->finish();
+  counts_.written += trace_->written();
+  counts_.dropped += trace_->dropped();
+  trace_ = nullptr;
+  return finished;
+}
+
+bool TraceRecorder::collect(Status& error) {
+  take_records();
+  if (!trace_->full()) return true;
+  error = complete();
+  log_line(error.ok() ? LogLevel::kInfo : LogLevel::kError, LogEvent::kProfile,
+           "the trace in '" + options_.file + "' has ended: " +
+               (error.ok() ? "it has the " + std::to_string(options_.events) +
+                                 " events that --trace-events allows"
+                           : error.error()));
+  return false;
+}
+
+// A slice that a worker has put before another one, elsewhere, of the same request may be seen
+// later, in the next round: so the number of one that has ended is kept for that long.
+void TraceRecorder::take_records() {
+  for (uint32_t worker = 0; worker < rings_.size(); ++worker) {
+    for (uint32_t taken = kBatch; taken == kBatch;) {
+      taken = rings_[worker]->take(batch_);
+      for (uint32_t i = 0; i < taken; ++i) {
+        if (batch_[i].start >= start_) write(worker, batch_[i]);
+      }
+    }
+  }
+  for (const Key& key : ended_before_) numbers_.erase(key);
+  ended_before_ = std::exchange(ended_, {});
+  if (numbers_.size() > kMostNumbers) numbers_.clear();
+}
+
+void TraceRecorder::write(uint32_t worker, const TraceRecord& record) {
+  const Instant start = since_start(record.start);
+  switch (record.what) {
+    case TraceRecord::What::kSlice: {
+      const Instant arrived = std::max(since_start(record.arrived), Instant());
+      trace_->slice(worker, {number_of(record), record.type, arrived}, start,
+                    since_start(record.end), record.how);
+      return;
+    }
+    case TraceRecord::What::kMark: return trace_->mark(worker, record.name, start);
+    case TraceRecord::What::kDepth:
+      return trace_->depth(record.name, record.type, start, record.depth);
+  }
+}
+
+uint64_t TraceRecorder::number_of(const TraceRecord& slice) {
+  const Key key{slice.request, slice.started.ns()};
+  const auto [found, is_new] = numbers_.try_emplace(key, requests_);
+  if (is_new) ++requests_;
+  if (slice.how == Trace::End::kFinished) ended_.push_back(key);
+  return found->second;
+}
+
+Status TraceRecorder::finish() {
+  const Status ended = record(false);
+  const Counts all = counts();
+  log_line(LogLevel::kInfo, LogEvent::kProfile, "trace written",
+           {{"file", options_.file},
+            {"events", static_cast<int64_t>(all.written)},
+            {"left_out", static_cast<int64_t>(all.dropped)}});
+  return ended.ok() ? last() : ended;
+}
+
+}  // namespace rubato

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/trace_recorder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "mechanism/clock/clock.h"
+
+namespace rubato {
+namespace {
+
+using Json = nlohmann::json;
+
+// The test is the workers.
+class TraceRecorderTest : public ::testing::Test {
+ protected:
+  ~TraceRecorderTest() override { std::filesystem::remove(path_); }
+
+  std::unique_ptr<TraceRecorder> recorder(uint64_t events = 100'000) {
+    return std::make_unique<TraceRecorder>(
+        TraceOptions{path_, events}, std::vector{&rings_[0], &rings_[1]}, 2u,
+        [](uint32_t type) { return std::string(type == 0 ? "get" : "scan"); });
+  }
+  void slice(int worker, const void* request, Instant started, Trace::End how) {
+    const Instant at = now();
+    rings_[worker].put({.start = at, .end = at + Nanos(50), .arrived = started - Nanos(5),
+                        .started = started, .request = request, .type = 1, .how = how});
+  }
+  Json trace() const {
+    std::ifstream file(path_);
+    return Json::parse(file);
+  }
+  // The numbers of the requests of all slices, in the order of the file.
+  std::vector<uint64_t> numbers() const {
+    std::vector<uint64_t> numbers;
+    const Json whole = trace();
+    for (const Json& event : whole["traceEvents"]) {
+      if (event["ph"] == "X") numbers.push_back(event["args"]["request"].get<uint64_t>());
+    }
+    return numbers;
+  }
+
+  const std::string path_ = ::testing::TempDir() + "live." + std::to_string(::getpid());
+  TraceRing rings_[2];
+};
+
+TEST_F(TraceRecorderTest, the_layout_is_that_of_a_simulated_trace) {
+  const auto recording = recorder();
+  ASSERT_TRUE(recording->record(true).ok());
+  EXPECT_EQ(rings_[0].wanted(), 1u);
+  slice(1, &rings_, now(), Trace::End::kPreempted);
+  rings_[0].put({.start = now(), .name = "inbox", .type = 1, .depth = 3,
+                 .what = TraceRecord::What::kDepth});
+  rings_[0].put({.start = now(), .name = "avoided", .what = TraceRecord::What::kMark});
+  ASSERT_TRUE(recording->finish().ok());
+  EXPECT_EQ(rings_[0].wanted(), 0u);
+  const std::string simulated = path_ + ".sim";
+  auto opened = Trace::open(simulated, {}, 2, {"get", "scan"});
+  ASSERT_TRUE((*opened)->finish().ok());
+  std::ifstream file(simulated);
+  const Json rows = Json::parse(file)["traceEvents"];
+  std::filesystem::remove(simulated);
+  const Json events = trace()["traceEvents"];
+  ASSERT_EQ(events.size(), rows.size() + 3);
+  for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(events[i], rows[i]);
+  std::map<std::string, Json> by_phase;
+  for (const Json& event : events) by_phase[event["ph"]] = event;
+  EXPECT_EQ(by_phase["X"]["name"], "scan");
+  EXPECT_EQ(by_phase["X"]["args"]["end"], "preempted");
+  EXPECT_EQ(by_phase["C"]["name"], "inbox 1");
+  EXPECT_EQ(by_phase["C"]["args"]["waiting"], 3);
+  EXPECT_EQ(by_phase["i"]["name"], "avoided");
+}
+
+TEST_F(TraceRecorderTest, slices_of_a_request_have_its_number_wherever_they_ran) {
+  const auto recording = recorder();
+  ASSERT_TRUE(recording->record(true).ok());
+  const Instant first = now(), second = first + Nanos(1);
+  slice(0, &path_, first, Trace::End::kPreempted);
+  slice(1, &path_, first, Trace::End::kFinished);
+  slice(1, &path_, second, Trace::End::kFinished);  // its memory again
+  ASSERT_TRUE(recording->finish().ok());
+  EXPECT_EQ(numbers(), (std::vector<uint64_t>{0, 0, 1}));
+}
+
+TEST_F(TraceRecorderTest, each_start_writes_the_file_anew) {
+  const auto recording = recorder();
+  ASSERT_TRUE(recording->record(true).ok());
+  slice(0, &path_, now(), Trace::End::kFinished);
+  ASSERT_TRUE(recording->record(false).ok());
+  EXPECT_EQ(numbers().size(), 1u);
+  slice(0, &path_, now(), Trace::End::kFinished);  // of neither
+  ASSERT_TRUE(recording->record(true).ok());
+  EXPECT_EQ(rings_[1].wanted(), 2u);
+  slice(0, &path_, now(), Trace::End::kFinished);
+  slice(1, &rings_, now(), Trace::End::kFinished);
+  ASSERT_TRUE(recording->finish().ok());
+  EXPECT_EQ(numbers(), (std::vector<uint64_t>{0, 1}));
+  EXPECT_EQ(recording->counts().written, 3u);
+}
+
+TEST_F(TraceRecorderTest, a_full_ring_is_counted_in_the_file) {
+  const auto recording = recorder(1u << 20);
+  ASSERT_TRUE(recording->record(true).ok());
+  const uint32_t put = 8 * TraceRing::kCapacity;
+  for (uint32_t i = 0; i < put; ++i) slice(0, &path_, now(), Trace::End::kFinished);
+  ASSERT_TRUE(recording->finish().ok());
+  const auto counts = recording->counts();
+  EXPECT_EQ(counts.written + counts.dropped, put);
+  EXPECT_EQ(trace()["otherData"]["events_dropped"], counts.dropped);
+  EXPECT_EQ(numbers().size(), counts.written);
+}
+
+TEST_F(TraceRecorderTest, ends_at_its_events) {
+  const auto recording = recorder(10);
+  ASSERT_TRUE(recording->record(true).ok());
+  for (int i = 0; i < 25; ++i) slice(i % 2, &path_, now(), Trace::End::kFinished);
+  while (recording->recording()) std::this_thread::yield();
+  EXPECT_EQ(rings_[0].wanted(), 0u);
+  EXPECT_EQ(numbers().size(), 10u);
+  ASSERT_TRUE(recording->finish().ok());
+  EXPECT_EQ(recording->counts().written, 10u);
+}
+
+TEST_F(TraceRecorderTest, a_file_that_cannot_be_written_is_refused_in_one_line) {
+  const auto name = [](uint32_t) { return std::string("get"); };
+  TraceRecorder nowhere({"/nowhere/x", 1000}, {&rings_[0]}, 1, name);
+  EXPECT_EQ(nowhere.record(true).error(), "cannot write '/nowhere/x': No such file or directory");
+  EXPECT_FALSE(nowhere.recording());
+  EXPECT_EQ(rings_[0].wanted(), 0u);
+  TraceRecorder device({"/dev/full", 1000}, {&rings_[0]}, 1, name);
+  EXPECT_FALSE(device.record(true).ok());
+}
+
+}  // namespace
+}  // namespace rubato

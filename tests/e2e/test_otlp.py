@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--otlp` as a collector of OpenTelemetry meets it: fields as opentelemetry-proto names them."""
+
+import contextlib
+import http.server
+import json
+import re
+import threading
+import time
+import unittest
+
+from server import Server, refused
+from waiting import eventually
+
+VALUES = {"stringValue", "intValue", "doubleValue", "boolValue"}
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):  # pylint: disable=invalid-name
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.server.refusing:
+            self.send_error(503)
+            return
+        self.server.messages.append((self.path, self.headers["Content-Type"], json.loads(body)))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):  # pylint: disable=arguments-differ
+        pass
+
+
+@contextlib.contextmanager
+def collector():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    server.messages, server.refusing = [], False
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def url(server, path=""):
+    return f"http://127.0.0.1:{server.server_address[1]}{path}"
+
+
+def spans_of(messages):
+    return [span for path, _, body in list(messages) if path.endswith("/v1/traces")
+            for resource in body["resourceSpans"] for scope in resource["scopeSpans"]
+            for span in scope["spans"]]
+
+
+class Otlp(unittest.TestCase):
+    def check_attributes(self, attributes):
+        for attribute in attributes:
+            self.assertEqual(set(attribute), {"key", "value"})
+            self.assertEqual(len(attribute["value"]), 1)
+            self.assertLessEqual(set(attribute["value"]), VALUES)
+
+    def check_time(self, text):
+        self.assertIsInstance(text, str)
+        self.assertLess(abs(int(text) / 1e9 - time.time()), 3600)
+
+    def check_span(self, span):
+        self.assertLessEqual({"traceId", "spanId", "name", "kind", "startTimeUnixNano",
+                              "endTimeUnixNano", "attributes"}, set(span))
+        self.assertRegex(span["traceId"], "^[0-9a-f]{32}$")
+        self.assertRegex(span["spanId"], "^[0-9a-f]{16}$")
+        self.assertEqual(span["kind"], 2)
+        self.check_time(span["startTimeUnixNano"])
+        self.assertGreaterEqual(int(span["endTimeUnixNano"]), int(span["startTimeUnixNano"]))
+        self.check_attributes(span["attributes"])
+
+    def check_metric(self, metric):
+        kinds = set(metric) - {"name", "description"}
+        self.assertEqual(len(kinds), 1)
+        kind = kinds.pop()
+        self.assertIn(kind, {"sum", "gauge", "histogram", "summary"})
+        for point in metric[kind]["dataPoints"]:
+            self.check_time(point["timeUnixNano"])
+            self.check_attributes(point["attributes"])
+            if kind == "histogram":
+                self.assertEqual(len(point["bucketCounts"]), len(point["explicitBounds"]) + 1)
+                self.assertEqual(sum(map(int, point["bucketCounts"])), int(point["count"]))
+            elif kind != "summary":
+                self.assertIsInstance(point["asDouble"], (int, float))
+        if kind in ("sum", "histogram"):
+            self.assertEqual(metric[kind]["aggregationTemporality"], 2)
+
+    def test_metrics_and_spans_reach_a_collector(self):
+        with collector() as sink:
+            with Server("--otlp", url(sink, "/otel/"), "--otlp-sample", "1", "--otlp-interval",
+                        "0.2") as server:
+                for _ in range(40):
+                    server.call("GET", "a")
+                eventually(lambda: [s for s in spans_of(sink.messages) if s["name"] == "get"],
+                           lambda found: len(found) == 40)
+                server.terminate()
+                self.assertEqual(server.wait(), 0, server.output())
+            paths = {path for path, _, _ in sink.messages}
+            self.assertEqual(paths, {"/otel/v1/metrics", "/otel/v1/traces"})
+            self.assertEqual({kind for _, kind, _ in sink.messages}, {"application/json"})
+            spans = spans_of(sink.messages)
+            for span in spans:
+                self.check_span(span)
+            self.assertEqual(len({span["traceId"] for span in spans}), len(spans))
+            body = [body for path, _, body in sink.messages if path.endswith("metrics")][-1]
+            resource = body["resourceMetrics"][0]
+            names = {a["key"]: a["value"]["stringValue"]
+                     for a in resource["resource"]["attributes"]}
+            self.assertEqual(names["service.name"], "rubato-kv")
+            metrics = {m["name"]: m for m in resource["scopeMetrics"][0]["metrics"]}
+            for metric in metrics.values():
+                self.check_metric(metric)
+            self.assertIn("rubato_otlp_spans", metrics)
+            self.assertTrue(any("histogram" in metric for metric in metrics.values()))
+
+    def test_a_part_of_the_requests_is_drawn(self):
+        with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "0.1",
+                                         "--otlp-interval", "0.2") as server:
+            for _ in range(1000):
+                server.call("GET", "a")
+            server.terminate()
+            server.wait()
+            # Binomial: within six standard deviations.
+            self.assertAlmostEqual(len(spans_of(sink.messages)), 100, delta=57)
+
+    def test_a_collector_that_is_away_holds_up_nothing(self):
+        with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",
+                                         "--otlp-interval", "0.1", "--metrics-port",
+                                         "0") as server:
+            sink.refusing = True
+            for _ in range(10):
+                server.call("GET", "a")
+            server.wait_for(r"(the collector of --otlp takes no messages)")
+            sink.refusing = False
+            eventually(lambda: len(spans_of(sink.messages)), lambda count: count >= 10)
+            server.wait_for(r"(takes messages again)")
+            server.terminate()
+            self.assertEqual(server.wait(), 0)
+        with Server("--otlp", "http://127.0.0.1:1", "--otlp-interval", "0.1") as server:
+            self.assertEqual(server.call("SET", "a", "b"), b"OK")
+            server.terminate()
+            self.assertEqual(server.wait(), 0)
+
+    def test_mistakes_are_one_line(self):
+        for args, said in ((["--otlp", "127.0.0.1"], "--otlp: takes http://"),
+                           (["--otlp", "http://"], "--otlp: takes http://"),
+                           (["--otlp-sample", "0.1"], "--otlp-sample: needs --otlp"),
+                           (["--otlp", "http://x", "--otlp-sample", "1.1"], "--otlp-sample"),
+                           (["--otlp", "http://x", "--otlp-sample", "1", "--record", "/tmp/x"],
+                            "does not go with --record")):
+            status, text = refused("serve", "spin", "--port", "0", *args)
+            self.assertEqual((status, text.count("\n")), (2, 1), text)
+            self.assertTrue(re.search(said, text), text)
+
+
+if __name__ == "__main__":
+    unittest.main()
