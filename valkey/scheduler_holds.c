@@ -30,13 +30,21 @@ static void classify(hashtable* commands) {
   hashtableResetIterator(&iterator);
 }
 
-int scheduler_class_of(client* c) {
+static int class_of(const struct serverCommand* command) {
   static int classified = 0;
   if (!classified) {
     classify(server.orig_commands);
     classified = 1;
   }
-  return c->cmd->scheduler_class;
+  return command->scheduler_class;
+}
+
+int scheduler_class_of(client* c) { return class_of(c->cmd); }
+
+int scheduler_command_may_be_suspended(struct serverCommand* command) {
+  const int class = class_of(command);
+  const int is_part = command->parent != NULL;  // FUNCTION LOAD, ...
+  return class == SCHEDULER_SUSPENDS || (class == SCHEDULER_SCRIPT && !is_part);
 }
 
 // ---- How much a command reads
@@ -207,16 +215,24 @@ static int holds(const SchedulerHold* hold, const serverDb* db, const char* key)
   return 0;
 }
 
+static int culprit = 0;
+
+int scheduler_culprit(void) { return culprit; }
+
 int scheduler_is_held(const serverDb* db, const char* key) {
   for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
-    if (holds(&other->hold, db, key)) return 1;
+    if (other == scheduler_running || !holds(&other->hold, db, key)) continue;
+    culprit = other->group;
+    return 1;
   }
   return 0;
 }
 
 static int has_whole_hold(const serverDb* db) {
   for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
-    if (holds_all_of(&other->hold, db)) return 1;
+    if (!holds_all_of(&other->hold, db)) continue;
+    culprit = other->group;
+    return 1;
   }
   return 0;
 }
@@ -265,6 +281,7 @@ static int transaction_conflicts(client* c) {
 }
 
 int scheduler_conflicts(client* c, int class) {
+  if (scheduler_commands != NULL) culprit = scheduler_commands->group;
   switch (class) {
     case SCHEDULER_WHOLE:
     case SCHEDULER_SUSPENDS: return 0;
@@ -272,7 +289,10 @@ int scheduler_conflicts(client* c, int class) {
     case SCHEDULER_EXEC: return transaction_conflicts(c);
     // What cannot write uses the interpreter all the same.
     case SCHEDULER_SCRIPT:
-      if (scheduler_script != NULL) return 1;
+      if (scheduler_script != NULL) {
+        culprit = scheduler_script->group;
+        return 1;
+      }
       return (getCommandFlags(c) & (CMD_WRITE | CMD_MAY_REPLICATE)) != 0;
     default: return 1;
   }
