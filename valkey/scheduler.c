@@ -374,13 +374,61 @@ void scheduler_drain(int haste) {
   finish_ended();
 }
 
-void scheduler_before_write_slow(serverDb* db, const char* key) {
-  if (scheduler_running == NULL && scheduler_is_held(db, key)) scheduler_drain(SCHEDULER_PATIENT);
+// A read that is underway itself, of a script, changes how a value is stored: when it alone holds
+// it.
+static void wait_until_free(serverDb* db, const char* key) {
+  SchedulerCommand* const command = scheduler_running;
+  while (scheduler_is_held(db, key)) {
+    leave(command);
+    const monotime left_at = getMonotonicUs();
+    rubato_sleep(100000);  // others that run may be suspended for so long by a test
+    command->suspended_us += (long long)(getMonotonicUs() - left_at);
+    enter(command);
+  }
 }
+
+void scheduler_before_write_slow(serverDb* db, const char* key) {
+  if (!scheduler_is_held(db, key)) return;
+  if (scheduler_running != NULL) {
+    wait_until_free(db, key);
+  } else {
+    scheduler_drain(SCHEDULER_PATIENT);
+  }
+}
+
+// Keys that a command underway has found to have expired, to be deleted after it as Valkey would
+// have done at once. What does not fit is left to the cycle of expiry.
+static struct {
+  serverDb* db;
+  robj* key;
+} expired[256];
+static unsigned expired_count = 0;
 
 int scheduler_keeps_expired(serverDb* db, const char* key) {
   if (scheduler_underway == 0) return 0;
-  return scheduler_running != NULL || scheduler_is_held(db, key);
+  if (scheduler_running == NULL) return scheduler_is_held(db, key);
+  if (expired_count < sizeof(expired) / sizeof(expired[0])) {
+    expired[expired_count].db = db;
+    expired[expired_count].key = createStringObject(key, sdslen((sds)key));
+    ++expired_count;
+  }
+  return 1;
+}
+
+static void delete_expired(void) {
+  client* const current = server.current_client;
+  server.current_client = NULL;
+  while (expired_count != 0) {
+    --expired_count;
+    robj* const key = expired[expired_count].key;
+    enterExecutionUnit(1, 0);
+    lookupKeyReadWithFlags(expired[expired_count].db, key,
+                           LOOKUP_NOTOUCH | LOOKUP_NOSTATS | LOOKUP_NONOTIFY);
+    exitExecutionUnit();
+    postExecutionUnitOperations();
+    decrRefCount(key);
+  }
+  server.current_client = current;
 }
 
 int scheduler_holds_off(void) {
@@ -443,9 +491,14 @@ static void pass(SchedulerCommand* command) {
   enter(command);
 }
 
+// What a script calls is suspended where it would be by itself.
 void scheduler_checkpoint_slow(void) {
-  // In a command of a script the interpreter is in the middle of a call.
-  if (server.execution_nesting == 1 && !scheduler_running->is_script) pass(scheduler_running);
+  SchedulerCommand* const command = scheduler_running;
+  if (command->is_script &&
+      server.executing_client->cmd->scheduler_class != SCHEDULER_SUSPENDS) {
+    return;
+  }
+  pass(command);
 }
 
 void scheduler_script_checkpoint(void) {
@@ -648,6 +701,7 @@ int scheduler_turn(void) {
   made = 1;
   if (scheduler_underway != 0) run_slice();
   finish_ended();
+  if (scheduler_underway == 0 && expired_count != 0) delete_expired();
   tell_busy();
   if (scheduler_underway == 0 && maintenance_due) maintain();
   // Those let go are tried by the next blockedBeforeSleep, before what they write is synced.

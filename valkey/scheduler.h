@@ -133,6 +133,9 @@ extern long long* scheduler_previous_errors;
 // script.c: exchanges the script that runs.
 void* scheduler_swap_script(void* other);
 
+// hashtable.c: while all of a database is held, reads rehash no table.
+extern unsigned scheduler_whole_holds;
+
 // hashtable.c: adds to the reasons why the table is not rehashed; reads rehash, too.
 void scheduler_pause_rehashing(struct hashtable* table, int pauses);
 

@@ -144,8 +144,42 @@ static long long measure_sorted_range(client* c, SchedulerHold* hold) {
   return by_index ? indexed(c, 2, size) : size;
 }
 
+// Argument after the word, from argv[first] on; null = there is none.
+static robj* option(client* c, int first, const char* word) {
+  for (int i = first; i + 1 < c->argc; ++i) {
+    if (strcasecmp(c->argv[i]->ptr, word) == 0) return c->argv[i + 1];
+  }
+  return NULL;
+}
+
+// What one SCAN passes: COUNT elements, if that is not more than there are.
+static long long measure_scan(client* c, SchedulerHold* hold) {
+  const int is_whole = c->cmd->proc == scanCommand;
+  const unsigned types = 1u << OBJ_SET | 1u << OBJ_HASH | 1u << OBJ_ZSET;
+  const long long size = is_whole ? take_database(c, hold) : take_keys(c, 1, 1, types, hold);
+  long long count = 10;
+  robj* const given = option(c, is_whole ? 2 : 3, "count");
+  if (given != NULL && getLongLongFromObject(given, &count) != C_OK) return -1;
+  return count < size ? count : size;
+}
+
+// BY and GET read keys that the command does not name.
+static long long measure_sort(client* c, SchedulerHold* hold) {
+  const long long size = take_keys(c, 1, 1, 1u << OBJ_LIST | 1u << OBJ_SET | 1u << OBJ_ZSET, hold);
+  robj* const value = peek(c, c->argv[1]);
+  // A sorted set that is packed is converted first.
+  if (value != NULL && value->encoding == OBJ_ENCODING_LISTPACK) return -1;
+  if (option(c, 2, "by") != NULL || option(c, 2, "get") != NULL) take_database(c, hold);
+  return size;
+}
+
 static long long elements(client* c, SchedulerHold* hold) {
   serverCommandProc* const proc = c->cmd->proc;
+  if (proc == scanCommand || proc == sscanCommand || proc == hscanCommand ||
+      proc == zscanCommand) {
+    return measure_scan(c, hold);
+  }
+  if (proc == sortroCommand) return measure_sort(c, hold);
   if (proc == keysCommand) return take_database(c, hold);
   if (proc == hgetallCommand || proc == hkeysCommand || proc == hvalsCommand) {
     return take_keys(c, 1, 1, 1u << OBJ_HASH, hold);
@@ -190,13 +224,17 @@ int scheduler_measure(client* c, SchedulerHold* hold) {
 
 // ---- Holds
 
+unsigned scheduler_whole_holds = 0;
+
 void scheduler_hold_begin(SchedulerHold* hold) {
+  if (hold->whole) ++scheduler_whole_holds;
   for (int i = 0; i < hold->keys_count; ++i) {
     if (hold->tables[i] != NULL) scheduler_pause_rehashing(hold->tables[i], 1);
   }
 }
 
 void scheduler_hold_end(SchedulerHold* hold) {
+  if (hold->whole) --scheduler_whole_holds;
   for (int i = 0; i < hold->keys_count; ++i) {
     if (hold->tables[i] != NULL) scheduler_pause_rehashing(hold->tables[i], -1);
   }

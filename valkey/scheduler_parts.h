@@ -15,6 +15,10 @@
   X(cmd_time_snapshot)      \
   X(in_exec)                \
   X(pre_command_oom_state)  \
+  X(sort_desc)              \
+  X(sort_alpha)             \
+  X(sort_bypattern)         \
+  X(sort_store)             \
   X(replication_allowed)    \
   X(also_propagate)         \
   X(tracking_pending_keys)  \
