@@ -33,7 +33,9 @@ static long long pushes_kept = 0;    // messages kept until the end of a command
 static unsigned waiting = 0;         // clients postponed, but for those let go
 static unsigned let_go_count = 0;    // clients let go and not tried yet
 static int waiters_change = 0;       // some that wait may go
-static monotime maintenance_since = 0;  // maintenance was first left for later; 0 = it was not
+// Since when a kind of maintenance is left for later; 0 = it is not.
+enum { OF_TABLES, OF_VALUES, MAINTENANCE_KINDS };
+static monotime put_off_since[MAINTENANCE_KINDS];
 static int maintenance_due = 0;
 static int maintenance_begun = 0;    // it has its turn, which is one of the event loop
 static int draining = 0;
@@ -431,17 +433,21 @@ static void delete_expired(void) {
   server.current_client = current;
 }
 
-int scheduler_holds_off(void) {
-  if (scheduler_underway == 0) return 0;
+static int put_off(int kind) {
   const monotime now = getMonotonicUs();
-  if (maintenance_since == 0) maintenance_since = now;
-  if (now - maintenance_since > 1000000u / (unsigned)server.hz) maintenance_due = 1;
+  if (put_off_since[kind] == 0) put_off_since[kind] = now;
+  if (now - put_off_since[kind] > 1000000u / (unsigned)server.hz) maintenance_due = 1;
   return 1;
 }
 
+int scheduler_holds_off(void) { return scheduler_underway != 0 && put_off(OF_VALUES); }
+
+int scheduler_holds_off_expiry(void) { return scheduler_whole_holds != 0 && put_off(OF_TABLES); }
+
 int scheduler_holds_off_cron(void) {
-  if (scheduler_holds_off()) return 1;
-  maintenance_since = 0;
+  if (scheduler_holds_off_expiry()) return 1;
+  put_off_since[OF_TABLES] = 0;
+  if (scheduler_underway == 0) put_off_since[OF_VALUES] = 0;
   return 0;
 }
 

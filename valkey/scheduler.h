@@ -77,10 +77,12 @@ static inline void scheduler_before_write(struct serverDb* db, const char* key) 
 }
 // 1 = a key that has expired is to stay, since it is held.
 int scheduler_keeps_expired(struct serverDb* db, const char* key);
-// 1 = maintenance of the keys (expiry, eviction, defragmentation, rehashing) is to be left for
-// later. When it was for too long, no command becomes underway before it had its turn.
+// 1 = maintenance that moves or frees values (eviction, defragmentation) is to be left for later.
+// When it was for too long, no command becomes underway before it had its turn.
 int scheduler_holds_off(void);
-// databasesCron: the same; if not, it has its turn now.
+// The same for expiry, which leaves single keys that are held, and waits for whole databases only.
+int scheduler_holds_off_expiry(void);
+// databasesCron: as expiry; if not, it has its turn now.
 int scheduler_holds_off_cron(void);
 // The client's command has waited and does no longer.
 void scheduler_forget(struct client* c);

@@ -151,6 +151,13 @@ class Semantics(Fixture):
         self.assertEqual(len(reader.receive()), 2 * COUNT)
         eventually(lambda: self.admin.call("DBSIZE") == 0, "it is deleted afterwards")
 
+    def test_other_keys_expire_beside_a_held_one(self):
+        reader = self.suspended()
+        self.admin.call("SET", "other", 1, "PX", 1)
+        eventually(lambda: self.admin.info("stats")["expired_keys"] == "1", "it is deleted")
+        self.assertEqual(self.underway(), 1)
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+
     def test_a_transaction_with_a_write_waits_and_one_that_reads_does_not(self):
         reader = self.suspended()
         other, writer = self.client(), self.client()
