@@ -81,7 +81,7 @@ fi
 have() { pkg-config --exists "$1" 2>/dev/null && echo yes || echo no; }
 options=(BUILD_TLS="$(have openssl)" USE_SYSTEMD="$(have libsystemd)")
 command -v ccache >/dev/null && options+=(CC="ccache ${CC:-gcc}")
-if [ $preset = asan ]; then options+=(SANITIZER=address); fi
+if [ $preset = asan ]; then options+=(SANITIZER=address OPTIMIZATION=-O1); fi
 if [ $flavour != valkey-plain ]; then
   library=${RUBATO_LIBRARY:-$root/build/$preset/src/api/librubato.a}
   if [ -z "${RUBATO_LIBRARY:-}" ]; then
