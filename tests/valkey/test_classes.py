@@ -175,19 +175,23 @@ class WhatOperatorsSee(Fixture):
 
     def test_the_logs_say_who_waited(self):
         self.admin.call("CONFIG", "SET", "slowlog-log-slower-than", 1000)
-        reader, writer = self.suspended(), self.client()
+        self.admin.call("SLOWLOG", "RESET")
+        reader, writer, script = self.suspended(), self.client(), self.client()
         writer.send("HSET", "hash", "new", 1)
-        eventually(lambda: self.waiting() == 1, "a writer waits")
+        script.send("EVAL", "for i = 1, 9 do redis.call('append', 'x', i) end", 0)
+        eventually(lambda: self.waiting() == 2, "both wait")
         begin = time.monotonic()
         while time.monotonic() < begin + 0.01:  # so long it waits at least
             pass
         self.assertEqual(len(reader.receive()), 2 * COUNT)
-        self.assertEqual(writer.receive(), 1)
+        self.assertEqual((writer.receive(), script.receive()), (1, None))
         for log in (("SLOWLOG", "GET"), ("COMMANDLOG", "GET", "10", "slow")):
             entries = {entry[3][0]: entry for entry in self.admin.call(*log)}
-            wait = entries[b"HSET"]
-            self.assertRegex(wait[3][-1], rb"^\(rubato: waited \d+ us for class slow, susp")
-            self.assertGreaterEqual(wait[2], 10000)
+            self.assertNotIn(b"append", entries)  # what a script calls has not waited itself
+            for name in (b"HSET", b"EVAL"):
+                wait = entries[name]
+                self.assertRegex(wait[3][-1], rb"^\(rubato: waited \d+ us for class slow, susp")
+                self.assertGreaterEqual(wait[2], 10000)
             if b"HGETALL" in entries:  # its own time is short
                 self.assertRegex(entries[b"HGETALL"][3][-1], rb"waited 0 us, suspended [1-9]")
         self.admin.call("CONFIG", "SET", "slowlog-log-slower-than", 0)
