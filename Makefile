@@ -3,7 +3,7 @@
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce site check test test-full build bench multicore docs asan tsan
 .PHONY: fuzz fidelity deb wheel sbom aarch64 coverage soak emulators setup clean
-.PHONY: valkey valkey-test
+.PHONY: valkey valkey-test valkey-deb
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -34,6 +34,7 @@ help:
 	@echo 'make aarch64   cross-built, tested under an emulator: see docs/HACKING.md'
 	@echo 'make valkey   Valkey with the scheduler inside: build/valkey/valkey-server (docs/VALKEY.md)'
 	@echo 'make valkey-test   its tests: ours, and parts of its own suite; TESTS=all: all of that'
+	@echo 'make valkey-deb   its Debian package, build/valkey-deb (needs debhelper and lintian)'
 	@echo 'make sbom    what the release build consists of, as SPDX: build/rubato.spdx.json'
 	@echo 'make coverage   lines of each pure folder that its tests run; fails under 95 %'
 	@echo 'make soak    runtime, RPC and kv server in virtual time, SEEDS=$(SEEDS) of each policy'
@@ -68,7 +69,7 @@ test: setup
 test-full:
 	@FULL=1 SITE=1 tools/setup.sh
 	@JOBS=$(JOBS) FULL=1 tools/test.sh
-	@$(MAKE) valkey-test
+	@$(MAKE) valkey-test ASAN=1
 
 bench: setup
 	@cmake --preset release >/dev/null
@@ -101,7 +102,10 @@ valkey: setup
 	@JOBS=$(JOBS) tools/valkey.sh
 
 valkey-test: valkey
-	@tools/valkey_test.sh $(TESTS)
+	@JOBS=$(JOBS) ASAN=$(ASAN) tools/valkey_test.sh $(TESTS)
+
+valkey-deb: setup
+	@tools/deb.sh --valkey
 
 sbom: build
 	@python3 tools/sbom.py --build build/release --output build/rubato.spdx.json

@@ -7,16 +7,27 @@
 writes scheduler_classes.h there, from commands.txt, and fails with a line for each command that
 Valkey's command table has and commands.txt lacks, or the reverse, and for each field of the
 server's structure that fields.txt gives no class, or the reverse.
+
+    tools/valkey_tables.py --statics valkey build/valkey/src
+
+does the same with statics.txt and the variables with static storage of the object files there. A
+compiler may have done without one, so those that are not there are no error.
 """
 
 import fnmatch
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 CLASSES = ("drains", "whole", "waits", "suspends", "script", "exec")
 FIELD_CLASSES = ("command", "counter", "shared")
+STATIC_CLASSES = ("command", "script", "brief", "shared")
+# A line of `objdump -t`; not what is constant.
+VARIABLE = re.compile(r"[0-9a-f]+ .{6}O (\.data|\.bss)\S*\s+[0-9a-f]+ (?:\.hidden )?(\S+)$")
+# Object files of other programs than the server.
+OTHER_PROGRAMS = ("valkey-cli", "valkey-benchmark", "cli_common", "cli_commands")
 
 
 def entries(text, classes):
@@ -75,6 +86,27 @@ def fields_of(text, structure="valkeyServer"):
     return names
 
 
+def statics_of_table(text, file):
+    """file:NAME of each variable in a table of symbols, as `objdump -t` prints it."""
+    for line in text.splitlines():
+        symbol = VARIABLE.match(line)
+        if symbol is not None:
+            name = re.sub(r"(\.[0-9]+)+$", "", symbol.group(2))  # of one in a function
+            yield f"{file}:{name}"
+
+
+def statics_of(folder):
+    """The variables with static storage of the server's object files, and of ours none."""
+    found = set()
+    for file in sorted(Path(folder).glob("*.o")) + sorted(Path(folder).glob("lua/*.o")):
+        if file.stem in OTHER_PROGRAMS or file.stem.startswith("scheduler"):
+            continue
+        done = subprocess.run(["objdump", "-t", str(file)], capture_output=True, text=True,
+                              check=True)
+        found.update(statics_of_table(done.stdout, file.stem))
+    return found
+
+
 def differences(have, want, what):
     """A line for each name that is in one of the two sets only. `have` may have patterns."""
     patterns = [name for name in have if "*" in name]
@@ -97,6 +129,19 @@ def header(classes):
     lines = ["// Generated from valkey/commands.txt by tools/valkey_tables.py."]
     lines += [f'{{"{name}", SCHEDULER_{kind.upper()}}},' for name, kind in sorted(classes.items())]
     return "\n".join(lines) + "\n"
+
+
+def compare_statics(tables, source):
+    """Returns the exit status."""
+    statics = entries((Path(tables) / "statics.txt").read_text(encoding="utf-8"), STATIC_CLASSES)
+    found = statics_of(source)
+    wrong = list(differences(statics, found | {name for name in statics if "*" not in name},
+                             "variable"))
+    for line in wrong:
+        print(f"valkey_tables: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"valkey_tables: {len(found)} variables have their classes")
+    return 1 if wrong else 0
 
 
 def main(tables, source):
@@ -122,6 +167,10 @@ def main(tables, source):
 
 
 if __name__ == "__main__":
+    act = main
+    if sys.argv[1:2] == ["--statics"]:
+        act = compare_statics
+        del sys.argv[1]
     if len(sys.argv) != 3:
-        sys.exit("usage: valkey_tables.py valkey SOURCE_FOLDER")
-    sys.exit(main(*sys.argv[1:]))
+        sys.exit("usage: valkey_tables.py [--statics] valkey SOURCE_FOLDER")
+    sys.exit(act(*sys.argv[1:]))

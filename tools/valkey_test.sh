@@ -6,6 +6,8 @@
 # that can be suspended tasks, and once suspending them at most checkpoints, by a seed.
 #
 #   tools/valkey_test.sh [all | quick | UNIT ...]     units as `runtest --single` takes them
+#
+# With ASAN=1 ours run once more with build/valkey-asan/valkey-server, under AddressSanitizer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +27,12 @@ case ${1:-} in
   *) parts=("$@") ;;
 esac
 
-PYTHONDONTWRITEBYTECODE=1 python3 -W error -m unittest discover -v -s tests/valkey
+ours() { PYTHONDONTWRITEBYTECODE=1 python3 -W error -m unittest discover -v -s tests/valkey; }
+ours
+if [ -n "${ASAN:-}" ]; then
+  tools/valkey.sh --asan
+  VALKEY_SERVER=$PWD/build/valkey-asan/valkey-server ours
+fi
 
 if ! command -v tclsh >/dev/null; then
   echo "valkey_test: no tclsh, so no parts of Valkey's suite" >&2

@@ -20,7 +20,6 @@ SchedulerCommand* scheduler_running = NULL;
 SchedulerCommand* scheduler_commands = NULL;
 SchedulerCommand* scheduler_script = NULL;
 unsigned scheduler_underway = 0;
-SchedulerCounts scheduler_totals;
 long long* scheduler_previous_errors = NULL;
 
 extern int ProcessingEventsWhileBlocked;  // of networking.c; no header of Valkey declares it
@@ -28,10 +27,15 @@ extern int ProcessingEventsWhileBlocked;  // of networking.c; no header of Valke
 static rubato_executor* executor = NULL;
 static SchedulerCommand* ended_first = NULL;
 static SchedulerCommand* ended_last = NULL;
+static unsigned most_underway = 0;
+static long long drains = 0;         // times that the event loop ran what was underway to its end
+static long long pushes_kept = 0;    // messages kept until the end of a command
 static unsigned waiting = 0;         // clients postponed, but for those let go
 static unsigned let_go_count = 0;    // clients let go and not tried yet
 static int waiters_change = 0;       // some that wait may go
-static monotime maintenance_since = 0;  // maintenance was first left for later; 0 = it was not
+// Since when a kind of maintenance is left for later; 0 = it is not.
+enum { OF_TABLES, OF_VALUES, MAINTENANCE_KINDS };
+static monotime put_off_since[MAINTENANCE_KINDS];
 static int maintenance_due = 0;
 static int maintenance_begun = 0;    // it has its turn, which is one of the event loop
 static int draining = 0;
@@ -105,39 +109,69 @@ static void end_state(SchedulerState* state) {
 
 // ---- The executor
 
-static rubato_executor* create_executor(const char* policy, int quantum_us, rubato_error* error) {
-  // The option that fixes a quantum, where the policy has one: synergy's, most others'.
-  static const char* const names[] = {"fixed_quantum", "quantum", NULL};
+// The option that fixes a quantum, where the policy has one: synergy's, most others'.
+static const char* const quantum_names[] = {"fixed_quantum", "quantum", NULL};
+
+static void choose_scheduler(rubato_options* scheduler, const char* policy) {
+  rubato_options_init(scheduler, sizeof(*scheduler));
+  scheduler->policy = policy;
+  scheduler->stack_bytes = (size_t)8 << 20;  // as a thread's, for scripts
+  scheduler->max_fibers = SCHEDULER_MOST_UNDERWAY + 2;
+  scheduler->preempt = RUBATO_PREEMPT_CHECKPOINT;
+  if (scheduler_options.overload_target_us != 0) {
+    scheduler->overload = RUBATO_OVERLOAD_AQM;
+    scheduler->target_delay_ns = (int64_t)scheduler_options.overload_target_us * 1000;
+  }
+}
+
+static rubato_executor* create_executor(const char* policy, int quantum_us, int metrics_port,
+                                        rubato_error* error) {
+  rubato_group groups[SCHEDULER_MOST_GROUPS];
+  const char* types[1 + SCHEDULER_MOST_GROUPS] = {scheduler_groups[0].name};
+  for (int i = 0; i < scheduler_groups_count; ++i) {
+    const SchedulerGroup* const of = &scheduler_groups[i + 1];
+    groups[i] = (rubato_group){sizeof(rubato_group), of->name, (uint32_t)of->share, 0};
+    types[i + 1] = of->name;
+  }
   for (int i = 0; i < 3; ++i) {
     char text[64];
     const char* const settings[] = {text};
     rubato_options scheduler;
     rubato_executor_options options;
-    rubato_options_init(&scheduler, sizeof(scheduler));
-    rubato_executor_options_init(&options, sizeof(options));
-    scheduler.policy = policy;
-    scheduler.stack_bytes = (size_t)8 << 20;  // as a thread's, for scripts
-    scheduler.max_fibers = SCHEDULER_MOST_UNDERWAY + 2;
-    scheduler.preempt = RUBATO_PREEMPT_CHECKPOINT;
-    if (names[i] != NULL) {
-      snprintf(text, sizeof(text), "%s=%dus", names[i], quantum_us);
+    choose_scheduler(&scheduler, policy);
+    if (metrics_port != 0) {
+      scheduler.metrics_port = metrics_port;
+      scheduler.metrics_bind = scheduler_options.metrics_bind;
+    }
+    if (quantum_names[i] != NULL) {
+      snprintf(text, sizeof(text), "%s=%dus", quantum_names[i], quantum_us);
       scheduler.set = settings;
       scheduler.set_count = 1;
     }
+    rubato_executor_options_init(&options, sizeof(options));
     options.scheduler = &scheduler;
     options.in_loop = 1;
+    options.groups = groups;
+    options.groups_count = (size_t)scheduler_groups_count;
+    options.type_names = types;
+    options.type_names_count = 1 + (size_t)scheduler_groups_count;
     rubato_executor* const made = rubato_executor_create(&options, error);
     if (made != NULL) return made;
   }
   return NULL;
 }
 
+static rubato_error no_executor;  // why there is none
+
+static int make_executor(void) {
+  executor = create_executor(scheduler_options.policy, scheduler_options.quantum_us,
+                             scheduler_options.metrics_port, &no_executor);
+  return executor != NULL;
+}
+
 static int has_executor(void) {
-  if (executor != NULL) return 1;
-  rubato_error error;
-  executor = create_executor(scheduler_options.policy, scheduler_options.quantum_us, &error);
-  if (executor != NULL) return 1;
-  serverLog(LL_WARNING, "rubato-enabled no: %s", error.text);
+  if (executor != NULL || make_executor()) return 1;
+  serverLog(LL_WARNING, "rubato-enabled no: %s", no_executor.text);
   scheduler_options.enabled = 0;
   return 0;
 }
@@ -145,7 +179,7 @@ static int has_executor(void) {
 int scheduler_policy_is_valid(char* policy, const char** error) {
   static rubato_error line;  // read after the policy that was set before was tried again
   rubato_error trouble;
-  rubato_executor* const tried = create_executor(policy, 50, &trouble);
+  rubato_executor* const tried = create_executor(policy, 50, 0, &trouble);
   if (tried == NULL) {
     line = trouble;
     *error = line.text;
@@ -155,11 +189,14 @@ int scheduler_policy_is_valid(char* policy, const char** error) {
 }
 
 int scheduler_settings_changed(const char** error) {
-  UNUSED(error);
+  static char line[sizeof(no_executor.text)];  // as above
   scheduler_drain(SCHEDULER_PATIENT);
   rubato_executor_destroy(executor);
-  executor = NULL;  // the next command underway makes another one
-  return 1;
+  executor = NULL;
+  if (make_executor()) return 1;
+  memcpy(line, no_executor.text, sizeof(line));
+  *error = line;
+  return 0;
 }
 
 // ---- A command from its beginning to its end
@@ -171,9 +208,7 @@ static void list_command(SchedulerCommand* command) {
   scheduler_commands = command;
   if (command->is_script) scheduler_script = command;
   ++scheduler_underway;
-  if (scheduler_underway > scheduler_totals.most_underway) {
-    scheduler_totals.most_underway = scheduler_underway;
-  }
+  if (scheduler_underway > most_underway) most_underway = scheduler_underway;
 }
 
 static void unlist_command(SchedulerCommand* command) {
@@ -190,9 +225,20 @@ static void unlist_command(SchedulerCommand* command) {
 // The task.
 static int run_command(void* closure) {
   SchedulerCommand* const command = closure;
+  command->started = getMonotonicUs();
   enter(command);
   call(command->c, command->flags);
   leave(command);
+  return RUBATO_OK;
+}
+
+static void end_command(void* closure, int outcome, int64_t retry_after_ns) {
+  SchedulerCommand* const command = closure;
+  UNUSED(retry_after_ns);
+  command->is_refused = outcome != RUBATO_TASK_FINISHED;
+  if (command->started != 0) {
+    command->ran_us = (long long)(getMonotonicUs() - command->started) - command->suspended_us;
+  }
   scheduler_hold_end(&command->hold);
   unlist_command(command);
   command->next = NULL;
@@ -202,7 +248,6 @@ static int run_command(void* closure) {
     ended_first = command;
   }
   ended_last = command;
-  return RUBATO_OK;
 }
 
 // 1 = the command is underway.
@@ -212,12 +257,16 @@ static int submit(client* c, int flags, const SchedulerHold* hold, int is_script
   command->c = c;
   command->flags = flags;
   command->is_script = is_script;
+  command->group = c->cmd->scheduler_group;
   command->began = getMonotonicUs();
   command->hold = *hold;
   rubato_task_attributes attributes;
   rubato_task_attributes_init(&attributes, sizeof(attributes));
   attributes.is_long = 1;
-  if (rubato_executor_submit(executor, &attributes, run_command, NULL, command) != RUBATO_OK) {
+  attributes.type = (uint32_t)command->group;
+  attributes.group = (uint32_t)command->group;
+  if (rubato_executor_submit(executor, &attributes, run_command, end_command, command) !=
+      RUBATO_OK) {
     zfree(command);
     return 0;
   }
@@ -225,7 +274,7 @@ static int submit(client* c, int flags, const SchedulerHold* hold, int is_script
   scheduler_hold_begin(&command->hold);
   list_command(command);
   c->scheduler.command = command;
-  ++scheduler_totals.commands;
+  ++scheduler_counts_of(command->group)->commands;
   // As a client that is postponed, but in no list: only finish() lets it go. It is protected, since
   // the fiber writes its reply; what was written before is sent with it.
   initClientBlockingState(c);
@@ -237,12 +286,29 @@ static int submit(client* c, int flags, const SchedulerHold* hold, int is_script
   return 1;
 }
 
+static void refuse_for_overload(client* c) {
+  static robj* reply = NULL;
+  if (reply == NULL) {
+    sds line = sdsnew("-OVERLOADED commands of this class wait for too long\r\n");
+    reply = createObject(OBJ_STRING, line);
+  }
+  rejectCommand(c, reply);
+}
+
 // The client of a command that has ended goes on, as after processCommandAndResetClient.
 static void finish(SchedulerCommand* command) {
   client* const c = command->c;
   c->scheduler.command = NULL;
+  SchedulerCounts* const counts = scheduler_counts_of(command->group);
   c->flag.blocked = 0;
   c->bstate->btype = BLOCKED_NONE;
+  if (command->is_refused) {
+    refuse_for_overload(c);
+    ++counts->refused;
+  } else {
+    counts->ran_us += command->ran_us;
+    counts->suspended_us += command->suspended_us;
+  }
   if (command->pushes != NULL) {
     c->flag.pushing = 1;
     addReplyProto(c, command->pushes, sdslen(command->pushes));
@@ -253,7 +319,6 @@ static void finish(SchedulerCommand* command) {
   updateClientMemUsageAndBucket(c);
   unprotectClient(c);
   queueClientForReprocessing(c);
-  scheduler_totals.suspended_us += command->suspended_us;
   end_state(&command->state);
   zfree(command);
 }
@@ -299,7 +364,7 @@ static int refuse(client* c) {
 void scheduler_drain(int haste) {
   if (scheduler_underway == 0) return;
   serverAssert(scheduler_running == NULL);
-  ++scheduler_totals.drains;
+  ++drains;
   const long long patience = busy_after_us() > 0 ? busy_after_us() : ENDLESS_SCRIPT_US;
   drained_script_us = haste ? HASTY_SCRIPT_US : patience;
   draining = 1;
@@ -311,26 +376,78 @@ void scheduler_drain(int haste) {
   finish_ended();
 }
 
-void scheduler_before_write_slow(serverDb* db, const char* key) {
-  if (scheduler_running == NULL && scheduler_is_held(db, key)) scheduler_drain(SCHEDULER_PATIENT);
+// A read that is underway itself, of a script, changes how a value is stored: when it alone holds
+// it.
+static void wait_until_free(serverDb* db, const char* key) {
+  SchedulerCommand* const command = scheduler_running;
+  while (scheduler_is_held(db, key)) {
+    leave(command);
+    const monotime left_at = getMonotonicUs();
+    rubato_sleep(100000);  // others that run may be suspended for so long by a test
+    command->suspended_us += (long long)(getMonotonicUs() - left_at);
+    enter(command);
+  }
 }
+
+void scheduler_before_write_slow(serverDb* db, const char* key) {
+  if (!scheduler_is_held(db, key)) return;
+  if (scheduler_running != NULL) {
+    wait_until_free(db, key);
+  } else {
+    scheduler_drain(SCHEDULER_PATIENT);
+  }
+}
+
+// Keys that a command underway has found to have expired, to be deleted after it as Valkey would
+// have done at once. What does not fit is left to the cycle of expiry.
+static struct {
+  serverDb* db;
+  robj* key;
+} expired[256];
+static unsigned expired_count = 0;
 
 int scheduler_keeps_expired(serverDb* db, const char* key) {
   if (scheduler_underway == 0) return 0;
-  return scheduler_running != NULL || scheduler_is_held(db, key);
-}
-
-int scheduler_holds_off(void) {
-  if (scheduler_underway == 0) return 0;
-  const monotime now = getMonotonicUs();
-  if (maintenance_since == 0) maintenance_since = now;
-  if (now - maintenance_since > 1000000u / (unsigned)server.hz) maintenance_due = 1;
+  if (scheduler_running == NULL) return scheduler_is_held(db, key);
+  if (expired_count < sizeof(expired) / sizeof(expired[0])) {
+    expired[expired_count].db = db;
+    expired[expired_count].key = createStringObject(key, sdslen((sds)key));
+    ++expired_count;
+  }
   return 1;
 }
 
+static void delete_expired(void) {
+  client* const current = server.current_client;
+  server.current_client = NULL;
+  while (expired_count != 0) {
+    --expired_count;
+    robj* const key = expired[expired_count].key;
+    enterExecutionUnit(1, 0);
+    lookupKeyReadWithFlags(expired[expired_count].db, key,
+                           LOOKUP_NOTOUCH | LOOKUP_NOSTATS | LOOKUP_NONOTIFY);
+    exitExecutionUnit();
+    postExecutionUnitOperations();
+    decrRefCount(key);
+  }
+  server.current_client = current;
+}
+
+static int put_off(int kind) {
+  const monotime now = getMonotonicUs();
+  if (put_off_since[kind] == 0) put_off_since[kind] = now;
+  if (now - put_off_since[kind] > 1000000u / (unsigned)server.hz) maintenance_due = 1;
+  return 1;
+}
+
+int scheduler_holds_off(void) { return scheduler_underway != 0 && put_off(OF_VALUES); }
+
+int scheduler_holds_off_expiry(void) { return scheduler_whole_holds != 0 && put_off(OF_TABLES); }
+
 int scheduler_holds_off_cron(void) {
-  if (scheduler_holds_off()) return 1;
-  maintenance_since = 0;
+  if (scheduler_holds_off_expiry()) return 1;
+  put_off_since[OF_TABLES] = 0;
+  if (scheduler_underway == 0) put_off_since[OF_VALUES] = 0;
   return 0;
 }
 
@@ -362,6 +479,7 @@ static void pass(SchedulerCommand* command) {
   if (draining) return;
   if (scheduler_options.stress == 0 && --countdown > 0) return;
   countdown = CHECKPOINT_STRIDE;
+  client* const inner = server.executing_client;  // of a script
   leave(command);
   command->left_at = getMonotonicUs();
   const uint64_t before = switches;
@@ -371,15 +489,22 @@ static void pass(SchedulerCommand* command) {
     rubato_checkpoint();
   }
   if (switches != before) {
-    ++scheduler_totals.suspensions;
-    command->suspended_us += (long long)(getMonotonicUs() - command->left_at);
+    ++scheduler_counts_of(command->group)->suspensions;
+    const long long suspended = (long long)(getMonotonicUs() - command->left_at);
+    command->suspended_us += suspended;
+    if (inner != command->c) inner->scheduler.suspended_us += suspended;
   }
   enter(command);
 }
 
+// What a script calls is suspended where it would be by itself.
 void scheduler_checkpoint_slow(void) {
-  // In a command of a script the interpreter is in the middle of a call.
-  if (server.execution_nesting == 1 && !scheduler_running->is_script) pass(scheduler_running);
+  SchedulerCommand* const command = scheduler_running;
+  if (command->is_script &&
+      server.executing_client->cmd->scheduler_class != SCHEDULER_SUSPENDS) {
+    return;
+  }
+  pass(command);
 }
 
 void scheduler_script_checkpoint(void) {
@@ -458,7 +583,10 @@ static void postpone(client* c, int flags, int is_reader) {
   if (mine->waits_since == 0) {
     mine->waits_since = (long long)getMonotonicUs();
     mine->first_try = (flags & CMD_CALL_REPROCESSING) == 0;
-    ++scheduler_totals.waits;
+    mine->group = (unsigned char)c->cmd->scheduler_group;
+    mine->culprit = is_reader ? -1 : (signed char)scheduler_culprit();
+    ++scheduler_counts_of(mine->group)->waits;
+    if (mine->culprit >= 0) ++scheduler_counts_of(mine->culprit)->held_up;
   } else if (!mine->is_let_go) {
     --waiting;  // the end of a pause lets all go that are postponed
   }
@@ -471,8 +599,11 @@ static void postpone(client* c, int flags, int is_reader) {
 void scheduler_forget(client* c) {
   SchedulerClient* const mine = &c->scheduler;
   const long long waited = (long long)getMonotonicUs() - mine->waits_since;
-  scheduler_totals.waited_us += waited;
-  if (waited > scheduler_totals.longest_wait_us) scheduler_totals.longest_wait_us = waited;
+  SchedulerCounts* const counts = scheduler_counts_of(mine->group);
+  counts->waited_us += waited;
+  if (waited > counts->longest_wait_us) counts->longest_wait_us = waited;
+  if (mine->culprit >= 0) scheduler_counts_of(mine->culprit)->held_up_us += waited;
+  mine->waited_us = waited;
   if (!mine->is_let_go) --waiting;
   end_let_go(mine);
   mine->waits_since = 0;
@@ -576,6 +707,7 @@ int scheduler_turn(void) {
   made = 1;
   if (scheduler_underway != 0) run_slice();
   finish_ended();
+  if (scheduler_underway == 0 && expired_count != 0) delete_expired();
   tell_busy();
   if (scheduler_underway == 0 && maintenance_due) maintain();
   // Those let go are tried by the next blockedBeforeSleep, before what they write is synced.
@@ -595,7 +727,7 @@ int scheduler_keeps_push(client* c, const char* bytes, size_t size) {
   if (c->flag.close_asap) return 1;
   if (command->pushes == NULL) command->pushes = sdsempty();
   command->pushes = sdscatlen(command->pushes, bytes, size);
-  ++scheduler_totals.pushes;
+  ++pushes_kept;
   if (checkClientOutputBufferLimits(c)) {
     serverLog(LL_WARNING, "Client id=%llu is closed: its messages exceed its output buffer limit.",
               (unsigned long long)c->id);
@@ -611,7 +743,24 @@ size_t scheduler_kept_bytes(client* c) {
 }
 
 long long scheduler_suspended_us(client* c) {
-  return c->scheduler.command != NULL ? c->scheduler.command->suspended_us : 0;
+  if (c->scheduler.command != NULL) return c->scheduler.command->suspended_us;
+  const long long suspended = c->scheduler.suspended_us;
+  c->scheduler.suspended_us = 0;
+  return suspended;
+}
+
+void scheduler_annotate(client* c, robj*** argv, int* argc) {
+  const SchedulerCommand* const command = c->scheduler.command;
+  const long long suspended = command != NULL ? command->suspended_us : 0;
+  if (suspended == 0 && c->scheduler.waited_us == 0) return;
+  *argv = zrealloc(*argv, sizeof(robj*) * (size_t)(*argc + 1));
+  sds text = sdscatprintf(sdsempty(), "(rubato: waited %lld us", c->scheduler.waited_us);
+  if (c->scheduler.waited_us != 0 && c->scheduler.culprit >= 0) {
+    const int of = c->scheduler.culprit <= scheduler_groups_count ? c->scheduler.culprit : 0;
+    text = sdscatfmt(text, " for class %s", scheduler_groups[of].name);
+  }
+  text = sdscatprintf(text, ", suspended %lld us)", suspended);
+  (*argv)[(*argc)++] = createObject(OBJ_STRING, text);
 }
 
 char* scheduler_describe_client(char* to, client* c) {
@@ -625,8 +774,9 @@ char* scheduler_info(char* to) {
   rubato_stats stats;
   memset(&stats, 0, sizeof(stats));
   if (executor != NULL) rubato_executor_stats(executor, &stats, sizeof(stats));
-  const SchedulerCounts* const all = &scheduler_totals;
-  return sdscatprintf(
+  const SchedulerCounts total = scheduler_total();
+  const SchedulerCounts* const all = &total;
+  to = sdscatprintf(
       to,
       "# Rubato\r\n"
       "rubato_enabled:%d\r\n"
@@ -641,10 +791,12 @@ char* scheduler_info(char* to) {
       "rubato_waits:%lld\r\n"
       "rubato_waited_us:%lld\r\n"
       "rubato_longest_wait_us:%lld\r\n"
+      "rubato_refused:%lld\r\n"
       "rubato_drains:%lld\r\n"
       "rubato_pushes_kept:%lld\r\n",
-      scheduler_options.enabled, scheduler_options.policy, scheduler_underway, all->most_underway,
+      scheduler_options.enabled, scheduler_options.policy, scheduler_underway, most_underway,
       waiting, all->commands, all->suspensions, all->suspended_us,
       (unsigned long long)stats.preemptions, all->waits, all->waited_us, all->longest_wait_us,
-      all->drains, all->pushes);
+      all->refused, drains, pushes_kept);
+  return scheduler_append_groups(to);
 }

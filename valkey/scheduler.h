@@ -29,6 +29,10 @@ typedef struct SchedulerClient {
   unsigned char first_try;     // the command that waits had not been tried before
   unsigned char is_let_go;     // to be tried again in the next turn of the event loop
   unsigned char is_reader;     // waits although it conflicts with none: others came before it
+  unsigned char group;         // of the command that waits
+  signed char culprit;         // group of the one that it waits for; -1 = it waits for its turn
+  long long waited_us;         // of the command that runs, before it began
+  long long suspended_us;      // of the one that a script has called
 } SchedulerClient;
 
 // What may happen to a command while others are underway; commands.txt gives each its class.
@@ -46,6 +50,9 @@ typedef struct SchedulerSettings {
   int threshold;  // elements from which on a command is long
   int quantum_us;
   int stress;     // 0 = none, else the seed of a test: suspend at checkpoints, at random
+  int overload_target_us;  // 0 = nothing is refused
+  int metrics_port;        // 0 = none
+  char* metrics_bind;
   char* policy;
 } SchedulerSettings;
 
@@ -70,10 +77,12 @@ static inline void scheduler_before_write(struct serverDb* db, const char* key) 
 }
 // 1 = a key that has expired is to stay, since it is held.
 int scheduler_keeps_expired(struct serverDb* db, const char* key);
-// 1 = maintenance of the keys (expiry, eviction, defragmentation, rehashing) is to be left for
-// later. When it was for too long, no command becomes underway before it had its turn.
+// 1 = maintenance that moves or frees values (eviction, defragmentation) is to be left for later.
+// When it was for too long, no command becomes underway before it had its turn.
 int scheduler_holds_off(void);
-// databasesCron: the same; if not, it has its turn now.
+// The same for expiry, which leaves single keys that are held, and waits for whole databases only.
+int scheduler_holds_off_expiry(void);
+// databasesCron: as expiry; if not, it has its turn now.
 int scheduler_holds_off_cron(void);
 // The client's command has waited and does no longer.
 void scheduler_forget(struct client* c);
@@ -105,15 +114,29 @@ long long scheduler_suspended_us(struct client* c);
 char* scheduler_describe_client(char* to, struct client* c);
 char* scheduler_info(char* to);
 
+// The command log: 1 more argument when the client's command was suspended or has waited.
+void scheduler_annotate(struct client* c, struct serverObject*** argv, int* argc);
+
 // config.c: 1 = the library has a policy of that name; else *error says so. 1 = done.
 int scheduler_policy_is_valid(char* policy, const char** error);
 int scheduler_settings_changed(const char** error);
+// rubato-class NAME commands COMMAND,... share N: classes of commands that share the time of the
+// commands underway by weight. The text that `get` returns is an sds.
+struct standardConfig;
+struct rewriteConfigState;
+int scheduler_set_groups(struct standardConfig* config, char** argv, int argc, const char** error);
+char* scheduler_get_groups(struct standardConfig* config);
+void scheduler_rewrite_groups(struct standardConfig* config, const char* name,
+                              struct rewriteConfigState* state);
 
 // server.c: the errors that had been replied when the command which runs began.
 extern long long* scheduler_previous_errors;
 
 // script.c: exchanges the script that runs.
 void* scheduler_swap_script(void* other);
+
+// hashtable.c: while all of a database is held, reads rehash no table.
+extern unsigned scheduler_whole_holds;
 
 // hashtable.c: adds to the reasons why the table is not rehashed; reads rehash, too.
 void scheduler_pause_rehashing(struct hashtable* table, int pauses);
@@ -130,5 +153,17 @@ void scheduler_pause_rehashing(struct hashtable* table, int pauses);
                       scheduler_settings_changed),                                                 \
       createIntConfig("rubato-threshold", NULL, MODIFIABLE_CONFIG, 1, 1000000000,                  \
                       scheduler_options.threshold, 1000, INTEGER_CONFIG, NULL, NULL),              \
+      createSpecialConfig("rubato-class", NULL, MODIFIABLE_CONFIG | MULTI_ARG_CONFIG,              \
+                          scheduler_set_groups, scheduler_get_groups, scheduler_rewrite_groups,    \
+                          scheduler_settings_changed),                                             \
+      createIntConfig("rubato-overload-target-us", NULL, MODIFIABLE_CONFIG, 0, 60000000,           \
+                      scheduler_options.overload_target_us, 0, INTEGER_CONFIG, NULL,               \
+                      scheduler_settings_changed),                                                 \
+      createIntConfig("rubato-metrics-port", NULL, MODIFIABLE_CONFIG, 0, 65535,                    \
+                      scheduler_options.metrics_port, 0, INTEGER_CONFIG, NULL,                     \
+                      scheduler_settings_changed),                                                 \
+      createStringConfig("rubato-metrics-bind", NULL, MODIFIABLE_CONFIG, ALLOW_EMPTY_STRING,       \
+                         scheduler_options.metrics_bind, "127.0.0.1", NULL,                        \
+                         scheduler_settings_changed),                                              \
       createIntConfig("rubato-stress", NULL, HIDDEN_CONFIG | MODIFIABLE_CONFIG, 0, 1000000000,     \
                       scheduler_options.stress, 0, INTEGER_CONFIG, NULL, NULL),

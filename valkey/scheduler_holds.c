@@ -30,13 +30,21 @@ static void classify(hashtable* commands) {
   hashtableResetIterator(&iterator);
 }
 
-int scheduler_class_of(client* c) {
+static int class_of(const struct serverCommand* command) {
   static int classified = 0;
   if (!classified) {
     classify(server.orig_commands);
     classified = 1;
   }
-  return c->cmd->scheduler_class;
+  return command->scheduler_class;
+}
+
+int scheduler_class_of(client* c) { return class_of(c->cmd); }
+
+int scheduler_command_may_be_suspended(struct serverCommand* command) {
+  const int class = class_of(command);
+  const int is_part = command->parent != NULL;  // FUNCTION LOAD, ...
+  return class == SCHEDULER_SUSPENDS || (class == SCHEDULER_SCRIPT && !is_part);
 }
 
 // ---- How much a command reads
@@ -136,8 +144,42 @@ static long long measure_sorted_range(client* c, SchedulerHold* hold) {
   return by_index ? indexed(c, 2, size) : size;
 }
 
+// Argument after the word, from argv[first] on; null = there is none.
+static robj* option(client* c, int first, const char* word) {
+  for (int i = first; i + 1 < c->argc; ++i) {
+    if (strcasecmp(c->argv[i]->ptr, word) == 0) return c->argv[i + 1];
+  }
+  return NULL;
+}
+
+// What one SCAN passes: COUNT elements, if that is not more than there are.
+static long long measure_scan(client* c, SchedulerHold* hold) {
+  const int is_whole = c->cmd->proc == scanCommand;
+  const unsigned types = 1u << OBJ_SET | 1u << OBJ_HASH | 1u << OBJ_ZSET;
+  const long long size = is_whole ? take_database(c, hold) : take_keys(c, 1, 1, types, hold);
+  long long count = 10;
+  robj* const given = option(c, is_whole ? 2 : 3, "count");
+  if (given != NULL && getLongLongFromObject(given, &count) != C_OK) return -1;
+  return count < size ? count : size;
+}
+
+// BY and GET read keys that the command does not name.
+static long long measure_sort(client* c, SchedulerHold* hold) {
+  const long long size = take_keys(c, 1, 1, 1u << OBJ_LIST | 1u << OBJ_SET | 1u << OBJ_ZSET, hold);
+  robj* const value = peek(c, c->argv[1]);
+  // A sorted set that is packed is converted first.
+  if (value != NULL && value->encoding == OBJ_ENCODING_LISTPACK) return -1;
+  if (option(c, 2, "by") != NULL || option(c, 2, "get") != NULL) take_database(c, hold);
+  return size;
+}
+
 static long long elements(client* c, SchedulerHold* hold) {
   serverCommandProc* const proc = c->cmd->proc;
+  if (proc == scanCommand || proc == sscanCommand || proc == hscanCommand ||
+      proc == zscanCommand) {
+    return measure_scan(c, hold);
+  }
+  if (proc == sortroCommand) return measure_sort(c, hold);
   if (proc == keysCommand) return take_database(c, hold);
   if (proc == hgetallCommand || proc == hkeysCommand || proc == hvalsCommand) {
     return take_keys(c, 1, 1, 1u << OBJ_HASH, hold);
@@ -182,13 +224,17 @@ int scheduler_measure(client* c, SchedulerHold* hold) {
 
 // ---- Holds
 
+unsigned scheduler_whole_holds = 0;
+
 void scheduler_hold_begin(SchedulerHold* hold) {
+  if (hold->whole) ++scheduler_whole_holds;
   for (int i = 0; i < hold->keys_count; ++i) {
     if (hold->tables[i] != NULL) scheduler_pause_rehashing(hold->tables[i], 1);
   }
 }
 
 void scheduler_hold_end(SchedulerHold* hold) {
+  if (hold->whole) --scheduler_whole_holds;
   for (int i = 0; i < hold->keys_count; ++i) {
     if (hold->tables[i] != NULL) scheduler_pause_rehashing(hold->tables[i], -1);
   }
@@ -207,16 +253,24 @@ static int holds(const SchedulerHold* hold, const serverDb* db, const char* key)
   return 0;
 }
 
+static int culprit = 0;
+
+int scheduler_culprit(void) { return culprit; }
+
 int scheduler_is_held(const serverDb* db, const char* key) {
   for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
-    if (holds(&other->hold, db, key)) return 1;
+    if (other == scheduler_running || !holds(&other->hold, db, key)) continue;
+    culprit = other->group;
+    return 1;
   }
   return 0;
 }
 
 static int has_whole_hold(const serverDb* db) {
   for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
-    if (holds_all_of(&other->hold, db)) return 1;
+    if (!holds_all_of(&other->hold, db)) continue;
+    culprit = other->group;
+    return 1;
   }
   return 0;
 }
@@ -265,6 +319,7 @@ static int transaction_conflicts(client* c) {
 }
 
 int scheduler_conflicts(client* c, int class) {
+  if (scheduler_commands != NULL) culprit = scheduler_commands->group;
   switch (class) {
     case SCHEDULER_WHOLE:
     case SCHEDULER_SUSPENDS: return 0;
@@ -272,7 +327,10 @@ int scheduler_conflicts(client* c, int class) {
     case SCHEDULER_EXEC: return transaction_conflicts(c);
     // What cannot write uses the interpreter all the same.
     case SCHEDULER_SCRIPT:
-      if (scheduler_script != NULL) return 1;
+      if (scheduler_script != NULL) {
+        culprit = scheduler_script->group;
+        return 1;
+      }
       return (getCommandFlags(c) & (CMD_WRITE | CMD_MAY_REPLICATE)) != 0;
     default: return 1;
   }

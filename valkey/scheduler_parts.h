@@ -15,6 +15,10 @@
   X(cmd_time_snapshot)      \
   X(in_exec)                \
   X(pre_command_oom_state)  \
+  X(sort_desc)              \
+  X(sort_alpha)             \
+  X(sort_bypattern)         \
+  X(sort_store)             \
   X(replication_allowed)    \
   X(also_propagate)         \
   X(tracking_pending_keys)  \
@@ -47,36 +51,58 @@ typedef struct SchedulerHold {
 struct SchedulerCommand {
   client* c;
   int flags;
+  int group;       // index of scheduler_groups
   int is_script;
   int killed;
+  int is_refused;  // for overload, before it has begun
   int is_busy;     // has run for busy-reply-threshold, and those that waited were told
-  monotime began;  // when it was submitted
+  monotime began;    // when it was submitted
+  monotime started;  // its first slice
   SchedulerHold hold;
   SchedulerState state;     // of the command, or, while it runs, of the event loop
   SchedulerState at_entry;  // of the counters, when the command went on
   monotime left_at;          // when it was suspended or submitted
   long long suspended_us;    // in all
+  long long ran_us;          // from its first slice to its end, without that
   sds pushes;                // messages that came meanwhile, or null
   SchedulerCommand* previous;  // in the list of those that have not ended
   SchedulerCommand* next;      // in that list, or in that of those that have
 };
 
-// Counts since the start, for INFO.
+// Counts of a group since the start, for INFO.
 typedef struct SchedulerCounts {
-  long long commands;       // run as tasks
+  long long commands;        // run as tasks
+  long long ran_us;          // of those that have ended, without the time that they were suspended
   long long suspensions;
   long long suspended_us;
-  long long waits;          // commands postponed
+  long long waits;           // commands postponed
   long long waited_us;
   long long longest_wait_us;
-  long long drains;         // times that the event loop ran what was underway to its end
-  long long pushes;         // messages kept until the end of a command
-  unsigned most_underway;
+  long long held_up;         // waits for what commands of the group hold
+  long long held_up_us;
+  long long refused;         // for overload
 } SchedulerCounts;
+
+enum { SCHEDULER_MOST_GROUPS = 14 };  // the executor has no more
+
+// A class of `rubato-class`; name and commands are sds, but for group 0.
+typedef struct SchedulerGroup {
+  char* name;
+  char* commands;  // as they were listed, with commas
+  int share;       // weight beside the other groups
+  SchedulerCounts counts;
+} SchedulerGroup;
+
+extern SchedulerGroup scheduler_groups[1 + SCHEDULER_MOST_GROUPS];
+extern int scheduler_groups_count;  // beside group 0, of the commands in no class
+// Of the group; of group 0 for the number of one that is gone.
+SchedulerCounts* scheduler_counts_of(int group);
+SchedulerCounts scheduler_total(void);
+// A line of INFO for each group.
+char* scheduler_append_groups(char* to);
 
 extern SchedulerCommand* scheduler_commands;  // that have not ended
 extern SchedulerCommand* scheduler_script;    // the one of them that uses the interpreter, or null
-extern SchedulerCounts scheduler_totals;
 
 // scheduler_holds.c. What the command would hold, if it is one that may be suspended and is long; 0
 // = it is not.
@@ -87,3 +113,6 @@ void scheduler_hold_end(SchedulerHold* hold);
 int scheduler_is_held(const serverDb* db, const char* key);
 // 1 = the client's command must not run beside those underway.
 int scheduler_conflicts(client* c, int class);
+// Group of the command underway that the last conflict was with.
+int scheduler_culprit(void);
+int scheduler_command_may_be_suspended(struct serverCommand* command);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian packages: they are built twice, byte for byte alike, lintian has nothing to say, and
-what is in them works."""
+"""The Debian packages: they are built twice, byte for byte alike (that of Valkey once), lintian has
+nothing to say, and what is in them works."""
 
 import os
 import shutil
@@ -68,6 +68,43 @@ class Packages(unittest.TestCase):
         documents = self.root / "usr/share/doc/rubato"
         self.assertTrue((documents / "html/index.html").exists())
         self.assertTrue((documents / "examples/own_sockets.cc").exists())
+
+
+@unittest.skipUnless(shutil.which("dh") and shutil.which("lintian"), "no debhelper, no lintian")
+class ValkeyPackage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        run(ROOT / "tools/deb.sh", "--valkey")
+        cls.root = Path(tempfile.mkdtemp(prefix="packages"))
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        (package,) = (ROOT / "build/valkey-deb").glob("rubato-valkey_*.deb")
+        run("dpkg-deb", "--extract", package, cls.root)
+
+    def test_it_has_no_file_of_another_package(self):
+        for file in self.root.rglob("*"):
+            if not file.is_dir():
+                self.assertIn("rubato-valkey", str(file.relative_to(self.root)))
+
+    def test_the_server_runs_with_its_configuration(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = [self.root / "usr/libexec/rubato-valkey/valkey-server",
+                   self.root / "etc/rubato-valkey/valkey.conf", "--port", str(port), "--dir",
+                   self.root / "var/lib/rubato-valkey"]
+        with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
+                              text=True) as server:
+            try:
+                for line in server.stdout:
+                    if "Ready to accept" in line:
+                        break
+                with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+                    client.sendall(b"CONFIG GET rubato-enabled\r\n")
+                    self.assertEqual(client.recv(5), b"*2\r\n$")
+            finally:
+                server.terminate()
+            server.stdout.read()
+            self.assertEqual(server.wait(60), 0)
 
 
 if __name__ == "__main__":

@@ -97,8 +97,23 @@ def tagged_reader(*words, count=SIZE):
     return lambda client: counted(versions_of_tagged(client.call(*words)), count)
 
 
+def numbers(found, count=SIZE):
+    """Of a reply that has names and numbers in turn."""
+    return counted([int(float(v)) for v in found[1::2]], count)
+
+
 def scored(client, *words, count=SIZE):
-    return counted([int(float(v)) for v in client.call(*words)[1::2]], count)
+    return numbers(client.call(*words), count)
+
+
+def unversioned(*words):
+    return lambda client: [] if len(client.call(*words)) == SIZE else [-1, -2]
+
+
+def scanned(client, *words):
+    """The elements of a scan that passes all at once."""
+    cursor, found = client.call(*words, "COUNT", 1000)
+    return found if cursor == b"0" else []
 
 
 SCRIPT = """local seen = {}
@@ -113,16 +128,27 @@ COLLECTIONS = {
         lambda c: counted([int(v) for v in c.call("HGETALL", "hash")[1::2]], SIZE),
         lambda c: counted([int(v) for v in c.call("HVALS", "hash")], SIZE),
         lambda c: [int(v) for v in c.call("EVAL_RO", SCRIPT, 1, "hash")],
+        lambda c: numbers(c.call("EVAL_RO", "return redis.call('hgetall', KEYS[1])", 1, "hash")),
+        lambda c: numbers(scanned(c, "HSCAN", "hash", 0)),
         lambda c: [int(c.call("HGET", "hash", "f7"))]]),
     "list": (write_list, [tagged_reader("LRANGE", "list", 0, -1),
-                          tagged_reader("LRANGE", "list", 5, 14, count=10)]),
-    "set": (write_set, [tagged_reader("SMEMBERS", "set")]),
+                          tagged_reader("LRANGE", "list", 5, 14, count=10),
+                          tagged_reader("SORT_RO", "list", "ALPHA"),
+                          tagged_reader("SORT_RO", "list", "BY", "no:*", "GET", "#")]),
+    "set": (write_set, [tagged_reader("SMEMBERS", "set"),
+                        tagged_reader("SORT_RO", "set", "ALPHA", "DESC", "LIMIT", 3, 10, count=10),
+                        lambda c: counted(versions_of_tagged(scanned(c, "SSCAN", "set", 0)),
+                                          SIZE)]),
     "sets": (write_sets, [tagged_reader("SUNION", "left", "right", count=SIZE + 1),
                           tagged_reader("SINTER", "left", "right"),
                           tagged_reader("SDIFF", "right", "left", count=1)]),
     "sorted": (write_sorted, [
         lambda c: scored(c, "ZRANGE", "sorted", 0, -1, "WITHSCORES"),
         lambda c: scored(c, "ZRANGEBYSCORE", "sorted", "-inf", "+inf", "WITHSCORES"),
+        lambda c: numbers(scanned(c, "ZSCAN", "sorted", 0)),
+        # These may convert it, by themselves and in a script, and show no version.
+        unversioned("SORT_RO", "sorted", "ALPHA"),
+        unversioned("EVAL_RO", "return redis.call('sort_ro', 'sorted', 'alpha')", 0),
         lambda c: scored(c, "ZREVRANGE", "sorted", 0, 9, "WITHSCORES", count=10)]),
     "pair": (write_sorted_pair, [
         lambda c: [v / 2 if v % 2 == 0 else -1 for v in scored(
@@ -134,7 +160,9 @@ COLLECTIONS = {
                           SIZE),
         lambda c: counted([int(fields[1]) for _, fields in c.call(
             "XREVRANGE", "stream", "+", "-", "COUNT", 7)], 7)]),
-    "keys": (write_keys, [tagged_reader("KEYS", "key:*")]),
+    "keys": (write_keys, [
+        tagged_reader("KEYS", "key:*"),
+        lambda c: counted(versions_of_tagged(scanned(c, "SCAN", 0, "MATCH", "key:*")), SIZE)]),
     "renamed": (write_renamed, [
         lambda c: counted([int(v) for v in c.call("HGETALL", "renamed")[1::2]], SIZE)]),
 }

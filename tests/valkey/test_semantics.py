@@ -151,6 +151,13 @@ class Semantics(Fixture):
         self.assertEqual(len(reader.receive()), 2 * COUNT)
         eventually(lambda: self.admin.call("DBSIZE") == 0, "it is deleted afterwards")
 
+    def test_other_keys_expire_beside_a_held_one(self):
+        reader = self.suspended()
+        self.admin.call("SET", "other", 1, "PX", 1)
+        eventually(lambda: self.admin.info("stats")["expired_keys"] == "1", "it is deleted")
+        self.assertEqual(self.underway(), 1)
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+
     def test_a_transaction_with_a_write_waits_and_one_that_reads_does_not(self):
         reader = self.suspended()
         other, writer = self.client(), self.client()
@@ -185,6 +192,55 @@ class Semantics(Fixture):
         self.assertEqual((writer.receive(), other.receive()), (b"OK", 7))
         with self.assertRaisesRegex(ReplyError, "NOTBUSY"):
             self.admin.call("SCRIPT", "KILL")
+
+    def test_a_command_of_a_script_is_suspended(self):
+        reader = self.suspended("EVAL_RO", "return redis.call('hgetall', 'hash')", 0)
+        eventually(lambda: int(self.admin.info()["rubato_suspensions"]) > 100, "it is suspended")
+        self.assertEqual(self.underway(), 1)
+        self.assertEqual(self.admin.call("HGET", "hash", 1), b"1")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        stats = self.admin.info("commandstats")["cmdstat_hgetall"]
+        spent = int(stats.split("usec=")[1].split(",")[0])
+        self.assertLess(spent, int(self.admin.info()["rubato_suspended_us"]))
+
+    def test_scans_and_sorts_are_suspended(self):
+        self.admin.call("DEBUG", "POPULATE", 20000)
+        for words, count in ((("HSCAN", "hash", 0, "COUNT", COUNT * 2), 2 * COUNT),
+                             (("SCAN", 0, "COUNT", COUNT * 2), 20001)):
+            reader = self.suspended(*words)
+            self.assertEqual(self.admin.call("HGET", "hash", 1), b"1")
+            cursor, found = reader.receive()
+            self.assertEqual((cursor, len(found)), (b"0", count))
+        self.admin.call("EVAL", "for i = 1, 20000 do redis.call('rpush', 'list', 20000 - i) end", 0)
+        reader, other = self.suspended("SORT_RO", "list"), self.suspended("SORT_RO", "list", "DESC")
+        rising = [b"%d" % i for i in range(20000)]
+        self.assertEqual(self.admin.call("LRANGE", "list", 0, 1), rising[:-3:-1])
+        self.assertEqual(self.underway(), 2)
+        self.assertEqual((reader.receive(), other.receive()), (rising, rising[::-1]))
+        self.assertEqual(len(self.admin.call("HSCAN", "hash", 0)), 2)  # is short, so no task
+        self.assertEqual(self.admin.info()["rubato_commands"], "4")
+
+    def test_what_a_scan_finds_expired_is_deleted_after_it(self):
+        self.admin.call("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+        self.admin.call("DEBUG", "POPULATE", 20000)
+        self.admin.call("EVAL", "for i = 1, 9 do redis.call('set', 'e' .. i, 1, 'px', 1) end", 0)
+        eventually(lambda: self.admin.call("EXISTS", "e9", "e1") == 0, "they expire")
+        self.assertEqual(len(self.suspended("SCAN", 0, "COUNT", 50000).receive()[1]), 20001)
+        self.assertEqual(self.admin.call("DBSIZE"), 20001)
+
+    def test_a_sorted_set_is_not_converted_under_a_reader(self):
+        self.admin.call("CONFIG", "SET", "zset-max-listpack-entries", 5000)
+        self.admin.call("EVAL", "for i = 1, 4000 do redis.call('zadd', 'z', i, i) end", 0)
+        for words in (("SORT_RO", "z", "LIMIT", 0, 2),
+                      ("EVAL_RO", "return redis.call('sort_ro', 'z', 'limit', 0, 2)", 0)):
+            self.admin.call("COPY", "z", "copy", "REPLACE")
+            self.assertEqual(self.admin.call("OBJECT", "ENCODING", "z"), b"listpack")
+            reader = self.suspended("ZRANGE", "z", 0, -1)
+            other = self.client()
+            self.assertEqual(other.call(*words), [b"1", b"2"])
+            self.assertEqual(reader.receive(), [b"%d" % (i + 1) for i in range(4000)])
+            self.assertEqual(self.admin.call("OBJECT", "ENCODING", "z"), b"skiplist")
+            self.admin.call("RENAME", "copy", "z")
 
     def test_an_endless_script_does_not_keep_the_server_from_stopping(self):
         reader = self.suspended("EVAL_RO", "while true do pcall(redis.call, 'get', 'x') end", 0)

@@ -70,22 +70,29 @@ class Client:
         return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Server:
     """A server in a folder of its own, which is gone with it."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, config_file=None, environment=None):
         self.folder = tempfile.TemporaryDirectory(prefix="valkey-test-")
         self.options = options
+        self.environment = {**os.environ, **(environment or {})}
+        self.file = [str(config_file)] if config_file is not None else []
         self.start()
 
     def start(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.log = Path(self.folder.name) / "log"
         self.process = subprocess.Popen(
-            [BINARY, "--port", str(self.port), "--dir", self.folder.name, "--save", "",
-             "--logfile", str(self.log), "--enable-debug-command", "yes", *self.options])
+            [BINARY, *self.file, "--port", str(self.port), "--dir", self.folder.name, "--save", "",
+             "--logfile", str(self.log), "--enable-debug-command", "yes", *self.options],
+            env=self.environment)
         deadline = time.monotonic() + 30
         while True:
             try:

@@ -7,6 +7,7 @@ import unittest
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 from support import TreeTest
 
@@ -146,12 +147,34 @@ struct valkeyServer {
         self.assertEqual(status, 1)
         self.assertIn("RUBATO_FIELDS and fields.txt differ: hz", said)
 
+    def test_variables_are_read_of_a_table_of_symbols(self):
+        table = """
+server.o:     file format elf64-x86-64
+0000000000015af0 l     O .bss\t0000000000000008 prev_err_count.3
+0000000000000360 g     O .data.rel.local\t0000000000000058 sdsReplyHashtableType
+0000000000000000 l     O .rodata\t0000000000000010 table.1
+0000000000000000 l    d  .bss\t0000000000000000 .bss
+0000000000000020 g     F .text\t0000000000000058 call
+"""
+        self.assertEqual(list(valkey_tables.statics_of_table(table, "server")),
+                         ["server:prev_err_count", "server:sdsReplyHashtableType"])
+
+    def test_a_variable_without_a_class_fails(self):
+        self.write("valkey/statics.txt", "a:known shared\na:gone brief\nb:* shared\n")
+        with redirect_stderr(StringIO()) as said, patch.object(
+                valkey_tables, "statics_of", lambda _: {"a:known", "b:any", "a:new"}):
+            status = valkey_tables.compare_statics(self.root / "valkey", self.root)
+        self.assertEqual((status, said.getvalue()),
+                         (1, "valkey_tables: variable a:new has no class\n"))
+
     def test_those_of_the_project_are_well_formed(self):
         text = (FOLDER / "commands.txt").read_text()
         classes = valkey_tables.entries(text, valkey_tables.CLASSES)
         self.assertEqual(set(classes.values()), set(valkey_tables.CLASSES))
         fields = (FOLDER / "fields.txt").read_text()
         valkey_tables.entries(fields, valkey_tables.FIELD_CLASSES)
+        statics = (FOLDER / "statics.txt").read_text()
+        valkey_tables.entries(statics, valkey_tables.STATIC_CLASSES)
 
 
 if __name__ == "__main__":
