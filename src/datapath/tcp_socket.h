@@ -88,9 +88,9 @@ Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
 // has reset it. An invalid Fd, with errno set: there is no connection.
 Fd accept_from(int listener, SocketAddress& peer);
 
-// Lets the process's table of descriptors grow for so many more at once, as far as its limit allows.
-// Else it doubles when it is full, and for that Linux makes every thread that opens a descriptor
-// wait until all CPUs have passed through the scheduler (expand_fdtable), some 10 ms.
+// Lets the process's table of descriptors grow for so many more at once, as far as its limit
+// allows. Else it doubles when it is full, and for that Linux makes every thread that opens a
+// descriptor wait until all CPUs have passed through the scheduler (expand_fdtable), some 10 ms.
 void make_room_for_descriptors(uint64_t more);
 
 // This end of a socket; of no family if the descriptor is no socket.

@@ -11,8 +11,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stop_token>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -183,15 +186,23 @@ TEST_F(XdpWireTest, nothing_is_left_on_the_interface) {
   EXPECT_FALSE(namespaces().run_in_server("sh -c 'ip link show vs | grep -q xdp'"));
 }
 
+// Of this thread's namespace.
+bool is_port_taken() {
+  std::ifstream sockets("/proc/thread-self/net/udp");
+  const std::string all{std::istreambuf_iterator<char>(sockets), {}};
+  return all.find(":1E61 ") != std::string::npos;  // 7777
+}
+
 // The kernel gives back a queue some time after its socket was closed. Another descriptor of the
-// socket makes that time long enough to be seen.
+// socket makes that time long enough to be seen: until the next server has taken its port.
 TEST_F(XdpWireTest, the_next_server_waits_until_the_kernel_has_given_back_the_queue) {
   if (!open()) GTEST_SKIP() << reason_;
   Fd held(::dup(wire_->queue(WorkerId{0}).files()[0]));
   ASSERT_TRUE(held.valid());
   wire_.reset();
-  std::jthread closer([&held] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::jthread closer([this, &held](const std::stop_token& end) {
+    namespaces().enter_server();
+    while (!is_port_taken() && !end.stop_requested()) std::this_thread::yield();
     held.reset();
   });
   EXPECT_TRUE(open()) << reason_;

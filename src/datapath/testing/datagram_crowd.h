@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers that take in and finish each other's datagrams, and the lines of connections beside them if
-// asked, while a table moves the clients between them, over any wire. The threads run until end().
+// Workers that take in and finish each other's datagrams, and the lines of connections beside them
+// if asked, while a table moves the clients between them, over any wire. The threads run until
+// end().
 #pragma once
 
 #include <array>
