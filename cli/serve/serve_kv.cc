@@ -370,8 +370,8 @@ int KvCommand::serve(Reloader& reloader) {
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
   const auto recorders = start_recorders(options(), **runtime, reloader);
   if (!recorders.ok()) return refuse(*this, kFailed, recorders.error());
-  kv::KvServices services(**runtime, **datapath, all, application, best_effort->get(), admission,
-                          options().serving.recorders);
+  kv::KvServices services(**runtime, **datapath, udp->rpc(), all, application, best_effort->get(),
+                          admission, options().serving.recorders);
   application.server().set_log_slow(options().log.slow_threshold());
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);

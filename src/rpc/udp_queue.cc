@@ -71,7 +71,7 @@ Transfer UdpFlow::transmit(std::string_view bytes) {
 
 UdpQueue::UdpQueue(UdpDatapath::Shared& shared, WorkerId worker)
     : shared_(shared),
-      owner_queue_(*this, shared.index, shared.options.limits, shared.draining),
+      owner_queue_(*this, shared.index, shared.limits, shared.draining),
       wire_queue_(shared.wire->queue(worker)),
       last_poll_(datapath_now()) {}
 
@@ -85,7 +85,7 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
   last_poll_ = now;
   left_some_ = false;
   reap();
-  owner_queue_.sweep(now, OwnerQueue::kSweepInPoll, shared_.options.idle_timeout);
+  owner_queue_.sweep(now, OwnerQueue::kSweepInPoll, shared_.idle_timeout());
   uint32_t taken = owner_queue_.take_yielded(out, now, late);
   for (uint32_t looks = 0;; ++looks) {
     left_some_ = taken == out.size() || looks == kLooksPerPoll;
@@ -172,8 +172,8 @@ UdpFlow* UdpQueue::open(const SessionKey& key, const DatagramPeer& from, Instant
   std::unique_ptr<Session> session;
   // What the protocol has to say is for connections; this is one header.
   const bool served = shared_.protocol.refusal_for(peer).empty();
-  if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < shared_.options.max_flows &&
-      served) {
+  const uint32_t most = shared_.max_flows.load(std::memory_order_relaxed);
+  if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < most && served) {
     session = shared_.protocol.open(peer);
   }
   if (session == nullptr) {
@@ -224,7 +224,7 @@ void UdpQueue::wait_by(Nanos limit, const Sleep& sleep) {
   const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held() || owner_queue_.has_yielded()) return;
   reap();
-  owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.options.idle_timeout);
+  owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.idle_timeout());
   if (!sleep_.may_sleep()) return;
   sleep(sleep_.longest(std::min(limit, OwnerQueue::kSweepRound)));
   last_poll_ = datapath_now();
