@@ -11,8 +11,11 @@ namespace {
 
 constexpr size_t kInboxKeptBytes = 4096;
 
+// Of a tag's control word, whose other bits are the packet's priority (IEEE 802.1Q, 9.6).
+uint16_t vlan_id(uint16_t control) { return control & 0x0fff; }
+
 SessionKey key_of(const DatagramPeer& from, uint32_t session) {
-  return {from.address, from.scope, from.vlan, from.port, session};
+  return {from.address, from.scope, vlan_id(from.vlan), from.port, session};
 }
 
 }  // namespace

@@ -386,6 +386,15 @@ TEST_F(UdpPeers, one_address_on_two_networks_is_two_clients) {
   EXPECT_EQ(admission_.pool().sessions(), 3);
 }
 
+TEST_F(UdpPeers, packets_of_any_priority_are_of_one_session) {
+  peer_.vlan = 3;
+  const std::string token = greet();
+  peer_.vlan = 0xa003;
+  EXPECT_EQ(exchange(token, {Kind::kRequest, 7, 0, 1, "a"}).body, "a");
+  EXPECT_EQ(wire_->taken_from.vlan, peer_.vlan);
+  EXPECT_EQ(admission_.pool().sessions(), 1);
+}
+
 TEST_F(UdpTest, whatever_comes_the_server_goes_on) {
   Prng dice(1);
   const std::vector<std::string> tokens = {token_of(1), token_of(2), token_of(3)};
