@@ -108,8 +108,7 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
 uint32_t UdpQueue::take(std::string_view datagram, const DatagramPeer& from,
                         std::span<Request*> out, Instant now, bool late) {
   const std::string_view frame = datagram.substr(std::min(kTokenBytes, datagram.size()));
-  const Decoded found =
-      decode(frame, Side::kClient, kMaxDatagramBytes - kTokenBytes - kHeaderBytes);
+  const Decoded found = decode(frame, Side::kClient, kMaxDatagramBodyBytes);
   if (found.state != Decoded::State::kComplete || found.length != frame.size() ||
       found.message.session == 0) {
     malformed_.fetch_add(1, std::memory_order_relaxed);
