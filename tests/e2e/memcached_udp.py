@@ -37,7 +37,7 @@ class Client:
             if of != request:
                 continue
             assert reserved == 0 and number < count and total in (None, count), datagram[:8]
-            assert len(datagram) <= 1472, len(datagram)
+            assert len(datagram) <= 1400, len(datagram)
             total = count
             parts[number] = datagram[HEADER.size:]
         return b"".join(parts[number] for number in range(total)), total

@@ -24,6 +24,9 @@
 namespace rubato::kv {
 
 inline constexpr size_t kMemcachedUdpHeaderBytes = 8;
+// Of a reply's datagram with its header, as memcached has it (UDP_MAX_PAYLOAD_SIZE): it fits in an
+// Ethernet packet of IPv6 or of a tunnel too.
+inline constexpr size_t kMostUdpDatagramBytes = 1400;
 // Of all datagrams, without their headers.
 inline constexpr size_t kMostUdpReplyBytes = size_t{64} << 10;
 
@@ -49,6 +52,7 @@ class MemcachedDatagramPort final : public Protocol, public DatagramRules {
   size_t header_bytes() const override { return kMemcachedUdpHeaderBytes; }
   void put_header(std::string_view request, uint32_t number, uint32_t count,
                   char* to) const override;
+  size_t most_datagram_bytes() const override { return kMostUdpDatagramBytes; }
   size_t most_reply_bytes() const override { return kMostUdpReplyBytes; }
   MemoryAccount* memory() const override { return server_.options().memory; }
 
