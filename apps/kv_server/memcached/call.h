@@ -39,6 +39,9 @@ class MemcachedCall {
   // After them: gives back the memory of a command of many words.
   void shrink() { parser_.shrink(asked_); }
 
+  // The error that refuse() appends.
+  static void say_overloaded(Request& request);
+
   // Also of a command that is not complete, as far as its line is.
   bool wants_reply() const { return !asked_.noreply; }
   bool closes() const { return asked_.close || asked_.verb == MemcachedVerb::kQuit; }

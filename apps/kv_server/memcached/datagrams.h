@@ -4,8 +4,9 @@
 // begins with eight bytes, four numbers of 16 bits: the request's id, which its reply repeats, the
 // datagram's number in its message, the number of datagrams in the message, zero. A request is
 // one datagram with one or more commands; its reply has as many datagrams as it takes, up to
-// kMostUdpReplyBytes. Commands are found and run as over TCP (memcached/call.h). `noreply` and
-// quiet commands leave no datagram.
+// kMostUdpReplyBytes. Commands are found, run and counted as over TCP (memcached/call.h). `noreply`
+// and quiet commands leave no datagram. A request is refused, or cancelled while the server stops,
+// as a whole: one error, if any of its commands wants a reply.
 //
 // The sender's address may be forged. So that no two servers answer each other for ever, a datagram
 // is dropped unless it begins as a command does, with a small letter, which no reply does; and so
@@ -39,6 +40,12 @@ class MemcachedDatagrams final : public MemcachedSession {
   void refuse(Request& request) override;
   void answer(Request& request) override;
   void run(Request& request) override;
+
+ private:
+  MemcachedCall::Found run_all(Request& request);
+  void fail(Request& request, uint64_t mark, std::string_view error);
+  template <class F>
+  bool look_over(Request& request, F&& each);
 };
 
 class MemcachedDatagramPort final : public Protocol, public DatagramRules {
