@@ -17,12 +17,13 @@ constexpr uint32_t kExpiryBudget = 1000;  // keys looked at per call
 
 }  // namespace
 
-KvServices::KvServices(Runtime& runtime, TcpDatapath& tcp, Datapath& all,
-                       KvApplication& application,
-               const BestEffort* best_effort, const rpc::AdmissionController* admission,
-               std::vector<LiveRecorder> recorders)
+KvServices::KvServices(Runtime& runtime, TcpDatapath& tcp, rpc::UdpDatapath* rpc_udp,
+                       Datapath& all, KvApplication& application, const BestEffort* best_effort,
+                       const rpc::AdmissionController* admission,
+                       std::vector<LiveRecorder> recorders)
     : runtime_(runtime),
       tcp_(tcp),
+      rpc_udp_(rpc_udp),
       application_(application),
       best_effort_(best_effort),
       admission_(admission),
@@ -39,6 +40,16 @@ KvServices::KvServices(Runtime& runtime, TcpDatapath& tcp, Datapath& all,
 KvServices::~KvServices() {
   stopping_.store(true, std::memory_order_relaxed);
   expiry_.join();
+}
+
+void KvServices::set_max_flows(uint32_t flows) {
+  tcp_.set_max_flows(flows);
+  if (rpc_udp_ != nullptr) rpc_udp_->set_max_flows(flows);
+}
+
+void KvServices::set_idle_timeout(Nanos limit) {
+  tcp_.set_idle_timeout(limit);
+  if (rpc_udp_ != nullptr) rpc_udp_->set_idle_timeout(limit);
 }
 
 void KvServices::expire_keys() {

@@ -21,6 +21,7 @@
 #include "process/best_effort.h"
 #include "process/live_options.h"
 #include "rpc/admission.h"
+#include "rpc/udp.h"
 #include "runtime/overload_exposition.h"
 #include "runtime/runtime.h"
 #include "sched/options.h"
@@ -31,11 +32,12 @@ class KvServices final : public LatencySource, public ServerControl {
  public:
   // `best_effort` is shown in INFO scheduler, `admission` in INFO overload; both
   // may be null. CONFIG SET starts and ends `recorders` by their keys.
-  // `all` is the datapath of every client, `tcp` that of connections.
-  KvServices(Runtime& runtime, TcpDatapath& tcp, Datapath& all, KvApplication& application,
-         const BestEffort* best_effort = nullptr,
-         const rpc::AdmissionController* admission = nullptr,
-         std::vector<LiveRecorder> recorders = {});
+  // `all` is the datapath of every client, `tcp` that of connections, `rpc_udp` that of sessions
+  // over UDP, null = there are none.
+  KvServices(Runtime& runtime, TcpDatapath& tcp, rpc::UdpDatapath* rpc_udp, Datapath& all,
+             KvApplication& application, const BestEffort* best_effort = nullptr,
+             const rpc::AdmissionController* admission = nullptr,
+             std::vector<LiveRecorder> recorders = {});
   ~KvServices() override;
 
   Histogram total_time(uint32_t type) override;
@@ -49,8 +51,8 @@ class KvServices final : public LatencySource, public ServerControl {
   void set_slow_threshold(Nanos threshold) override {
     runtime_.settings().set_slow_threshold(threshold);
   }
-  void set_max_flows(uint32_t flows) override { tcp_.set_max_flows(flows); }
-  void set_idle_timeout(Nanos limit) override { tcp_.set_idle_timeout(limit); }
+  void set_max_flows(uint32_t flows) override;
+  void set_idle_timeout(Nanos limit) override;
   bool run_aside(std::function<void()> work) override { return aside_.run(std::move(work)); }
   void shut_down() override { runtime_.stop(); }
 
@@ -65,6 +67,7 @@ class KvServices final : public LatencySource, public ServerControl {
 
   Runtime& runtime_;
   TcpDatapath& tcp_;
+  rpc::UdpDatapath* const rpc_udp_;
   KvApplication& application_;
   const BestEffort* const best_effort_;
   const rpc::AdmissionController* const admission_;

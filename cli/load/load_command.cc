@@ -59,7 +59,7 @@ struct Settings {
   std::vector<std::pair<std::string, std::string>> notes;
   uint32_t cpu = 0;
   bool pinned = false, rate_given = false, warmup_given = false, load_keys = false;
-  bool rpc_given = false, difference = false;
+  bool rpc_given = false, pick_given = false, difference = false;
   std::string replay_file;
   WorkloadSpec replayed;  // its trace, and the mix of its types
   bool duration_given = false;
@@ -143,6 +143,7 @@ void add_target_options(CommandLine& command, Settings& s) {
       },
       "Connection of a request: an idle one at random, because replies of one connection come in "
       "order and a GET would wait behind a scan on its own; or any, pipelining")
+      .marks(s.pick_given)
       .default_text("idle");
 }
 
@@ -327,6 +328,9 @@ void check_protocol(const Settings& s) {
   if ((rpc || is_memcached(s) || is_http(s) || over_udp(s)) && !s.options.password.empty()) {
     bad_value("--password", "is for resp:// targets");
   }
+  if (s.pick_given && (rpc || over_udp(s))) {
+    bad_value("--pick", "is for connections whose replies come in order, not for rpc:// and UDP");
+  }
   if (s.load_keys && !is_memcached(s) && s.options.target.protocol != load::Protocol::kResp) {
     bad_value("--load-keys", "is for resp:// and memcached:// targets");
   }
@@ -415,11 +419,12 @@ void check(Settings& s) {
   const bool spin = spins(s.options.target);
   if (spin && !s.mix.empty()) {
     bad_value("--mix",
-              "is for resp://, memcached://, memcached+udp://, http:// and rpc+kv:// targets; use "
-              "--workload");
+              "is for resp://, memcached://, memcached+udp://, http://, rpc+kv:// and "
+              "rpc+kv+udp:// targets; use --workload");
   }
   if (!spin && !s.workload.empty() && s.replay_file.empty()) {
-    bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");
+    bad_value("--workload",
+              "is for spin://, spin+udp://, rpc:// and rpc+udp:// targets; use --mix");
   }
   check_protocol(s);
   check_parts(s);
@@ -480,7 +485,7 @@ void describe_run(const Settings& s, RunReport& report) {
   if (speaks_rpc(s.options.target)) {
     settings.emplace_back("rpc_queue", std::to_string(s.options.rpc_queue));
     settings.emplace_back("rpc_expire_us", fmt::format("{:g}", s.options.rpc_expire.micros()));
-  } else if (!closed) {
+  } else if (!closed && !over_udp(s)) {
     settings.emplace_back("pick", s.options.pick == Pick::kIdle ? "idle" : "random");
   }
   settings.emplace_back("duration_s", fmt::format("{:g}", s.options.duration.seconds()));

@@ -92,7 +92,7 @@ Status KvDatagrams::attach_rpc(const ServeOptions& serve, kv::Server& server,
                                rpc::AdmissionController& admission) {
   rpc::UdpOptions udp;
   udp.max_flows = serve.tcp.max_flows;
-  if (serve.tcp.idle_timeout > Nanos()) udp.idle_timeout = serve.tcp.idle_timeout;
+  udp.idle_timeout = serve.tcp.idle_timeout;
   udp.first_flow = kFirstUdpFlow;
   udp.limits = serve.tcp.limits;
   rpc_port_ = std::make_unique<kv::RpcDatagramPort>(server, admission);

@@ -45,6 +45,8 @@ class KvDatagrams {
                 rpc::AdmissionController* admission);
 
   std::vector<Datapath*> datapaths() const;
+  // Null = there is no port for RPC.
+  rpc::UdpDatapath* rpc() const { return rpc_.get(); }
   // Appends the families of all ports. Any thread.
   void expose(OpenMetrics& out) const;
   // A line for each port, each after a line end.

@@ -58,7 +58,7 @@ Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const WireOptions& 
   }
   rpc::UdpOptions udp;
   udp.max_flows = serve.tcp.max_flows;
-  if (serve.tcp.idle_timeout > Nanos()) udp.idle_timeout = serve.tcp.idle_timeout;
+  udp.idle_timeout = serve.tcp.idle_timeout;
   auto opened_wire = open_wire(wire, serve, serve.tcp.port);
   if (!opened_wire.ok()) return Error{opened_wire.error()};
   auto heard = rpc::UdpDatapath::open(std::move(*opened_wire), udp, protocol);

@@ -143,6 +143,15 @@ void warn_of_open_door(const KvCommand& command) {
                "--requirepass");
 }
 
+// Beside the kernel's stack, datagrams come from other machines, and protected mode serves none.
+void warn_of_closed_door(const KvCommand& command, const kv::Server& server) {
+  const std::string& datapath = command.datagrams.wire.datapath;
+  if (!command.datagrams.wire.takes_interface() || !server.config().is_protected()) return;
+  log_line(LogLevel::kWarning, LogEvent::kStart,
+           "protected mode serves no client of --datapath " + datapath +
+               " but this machine; --protected-mode no serves them all");
+}
+
 void tell_what_is_kept(KvCommand& command) {
   if (command.kv.engine != "memory") return;
   ServingOptions& serving = command.options().serving;
@@ -370,8 +379,8 @@ int KvCommand::serve(Reloader& reloader) {
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
   const auto recorders = start_recorders(options(), **runtime, reloader);
   if (!recorders.ok()) return refuse(*this, kFailed, recorders.error());
-  kv::KvServices services(**runtime, **datapath, all, application, best_effort->get(), admission,
-                          options().serving.recorders);
+  kv::KvServices services(**runtime, **datapath, udp->rpc(), all, application, best_effort->get(),
+                          admission, options().serving.recorders);
   application.server().set_log_slow(options().log.slow_threshold());
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);
@@ -385,6 +394,7 @@ int KvCommand::serve(Reloader& reloader) {
   };
   tell_what_is_kept(command);
   warn_of_open_door(command);
+  warn_of_closed_door(command, application.server());
   limit_connections(command, **datapath, application.server());
   auto served = serve_until_signal(**runtime, all, options().serving);
   return served.ok() ? *served : refuse(*this, kFailed, served.error());

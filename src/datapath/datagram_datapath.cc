@@ -135,7 +135,8 @@ size_t DatagramQueue::send_reply(DatagramRequest& request) {
     shared_.wire->reply(datagram, size);
     return size;
   }
-  const std::span<char> room = datagram.room;
+  const size_t most = std::min(datagram.room.size(), rules.most_datagram_bytes());
+  const std::span<char> room = datagram.room.first(most);
   const size_t part = room.size() - header;
   std::string_view left = request.reply->unsent();
   const auto count = static_cast<uint32_t>((left.size() + part - 1) / part);

@@ -49,6 +49,8 @@ class DatagramRules {
     static_cast<void>(request), static_cast<void>(number), static_cast<void>(count);
     static_cast<void>(to);
   }
+  // Bytes of one datagram of a reply at most, with the header.
+  virtual size_t most_datagram_bytes() const { return kMaxDatagramPayload; }
   // Bytes of a reply at most, where it may have several datagrams, and whose memory they take; null
   // = nobody counts it.
   virtual size_t most_reply_bytes() const { return 0; }

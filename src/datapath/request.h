@@ -133,8 +133,8 @@ class Protocol {
   virtual ~Protocol() = default;
   virtual std::unique_ptr<Session> open(const Peer& peer) = 0;
 
-  // Called for each TCP connection, before open: the answer to a connection that is not served,
-  // which is then closed and counts as refused. Empty = the connection is served.
+  // Called for each flow, before open. Empty = the flow is served; else it counts as refused: a TCP
+  // connection gets this answer and is closed, a session over UDP an error of its own protocol.
   virtual std::string refusal_for(const Peer& peer) {
     static_cast<void>(peer);
     return {};

@@ -42,8 +42,9 @@ class Dialogue {
   virtual ~Dialogue() = default;
   virtual std::string_view speaker() const = 0;  // for messages
   virtual std::string_view probe() const = 0;    // a request that does nothing
-  // Appends the first kIdBytes of a request's datagram; returns what end() takes.
-  virtual uint64_t begin(uint32_t flow, uint64_t id, std::string& datagram) = 0;
+  // Appends the first kIdBytes of a request's datagram; returns what end() takes. None: as many
+  // requests of the flow wait as it has ids.
+  virtual std::optional<uint64_t> begin(uint32_t flow, uint64_t id, std::string& datagram) = 0;
   // Nobody waits for the reply any more.
   virtual void end(uint64_t begun) = 0;
   // `datagram` has kIdBytes or more. None: it completes no reply.
@@ -55,7 +56,7 @@ class SpinDialogue final : public Dialogue {
  public:
   std::string_view speaker() const override { return "take datagrams of serve spin --udp"; }
   std::string_view probe() const override { return "0"; }
-  uint64_t begin(uint32_t, uint64_t id, std::string& datagram) override {
+  std::optional<uint64_t> begin(uint32_t, uint64_t id, std::string& datagram) override {
     datagram.append(reinterpret_cast<const char*>(&id), kIdBytes);
     return 0;
   }
@@ -72,14 +73,20 @@ class SpinDialogue final : public Dialogue {
 };
 
 // protocol.txt of memcached 1.6, "UDP protocol": the id has 16 bits, and a reply any number of
-// datagrams, in any order. Ids of a socket come again after 65536 requests.
+// datagrams, in any order. Ids of a socket come again after 65536 requests, but for those that
+// still wait.
 class MemcachedDialogue final : public Dialogue {
  public:
   std::string_view speaker() const override { return "speak memcached's text protocol over UDP"; }
   std::string_view probe() const override { return "version\r\n"; }
 
-  uint64_t begin(uint32_t flow, uint64_t id, std::string& datagram) override {
+  std::optional<uint64_t> begin(uint32_t flow, uint64_t id, std::string& datagram) override {
     if (flow >= next_.size()) next_.resize(flow + 1);
+    uint32_t looks = 0;
+    while (waiting_.contains(key_of(flow, next_[flow]))) {
+      ++next_[flow];
+      if (++looks == kIds) return {};
+    }
     const uint16_t number = next_[flow]++;
     for (const uint16_t word : {number, uint16_t{0}, uint16_t{1}, uint16_t{0}}) {
       datagram.push_back(static_cast<char>(word >> 8));
@@ -114,6 +121,8 @@ class MemcachedDialogue final : public Dialogue {
     std::vector<std::optional<std::string>> parts;
     uint32_t missing = 0;
   };
+
+  static constexpr uint32_t kIds = 1 << 16;
 
   static uint64_t key_of(uint32_t flow, uint16_t number) { return uint64_t{flow} << 16 | number; }
   static uint16_t word_at(std::string_view bytes, size_t at) {
@@ -244,7 +253,7 @@ Status DatagramFlows::open_all(uint32_t count) {
 // Until an answer comes, to whichever.
 Status DatagramFlows::probe() {
   std::string message;
-  dialogue_->end(dialogue_->begin(0, ~uint64_t{0}, message));
+  dialogue_->end(*dialogue_->begin(0, ~uint64_t{0}, message));
   message += dialogue_->probe();
   const Instant limit = rubato::now() + kConnectTimeout;
   while (rubato::now() < limit) {
@@ -280,14 +289,18 @@ void DatagramFlows::send(uint32_t index, std::string_view bytes, const Outstandi
     slots_.emplace_back();
   }
   const uint32_t at = free_.back();
-  free_.pop_back();
   Slot& slot = slots_[at];
-  slot.about = request;
-  slot.flow = index;
-  slot.waits = true;
   const uint64_t id = uint64_t{++slot.uses} << 32 | at;
   message_.clear();
-  slot.begun = dialogue_->begin(index, id, message_);
+  const std::optional<uint64_t> begun = dialogue_->begin(index, id, message_);
+  if (!begun) {
+    return events_.on_failed(request, Outcome::kError, "every id of the socket waits for a reply");
+  }
+  free_.pop_back();
+  slot.about = request;
+  slot.begun = *begun;
+  slot.flow = index;
+  slot.waits = true;
   message_.append(bytes);
   ++outstanding_;
   ++flows_[index].owed;

@@ -8,6 +8,9 @@ namespace rubato::rpc {
 
 void ClientSession::submit(uint64_t tag, std::string_view body, Instant now) {
   expire(now);
+  if (options_.datagrams && body.size() > kMaxDatagramBodyBytes) {
+    return events_.on_end({tag, Ending::kFailed, "the request does not fit in a datagram", {}});
+  }
   if (queue_.size() >= std::max(options_.queue, 1u)) {
     if (!options_.discard_oldest) return events_.on_end({tag, Ending::kOverflowed, {}, {}});
     const uint64_t oldest = queue_.front().tag;

@@ -33,7 +33,7 @@ struct ClientOptions {
 enum class Ending : uint8_t {
   kReply,
   kRefused,  // by the server, see Reject
-  kFailed,    // the application failed it
+  kFailed,    // the application failed it, or it was never sent: too long for a datagram
   kExpired,   // never sent: waited for credit for too long
   kOverflowed,   // never sent: the queue was full
   kLost,      // sent, and no answer came: the connection went, or the time was up

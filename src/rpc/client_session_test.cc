@@ -294,6 +294,20 @@ TEST_F(ClientSessionTest, over_udp_the_first_request_goes_with_the_hello_that_ha
   EXPECT_EQ(token_, 0u);
 }
 
+TEST_F(ClientSessionTest, over_udp_what_does_not_fit_in_a_datagram_fails_unsent) {
+  ClientOptions options;
+  options.datagrams = true;
+  ClientSession& client = make(options);
+  frames();
+  hear(Kind::kToken, 0, 5);
+  client.submit(1, std::string(kMaxDatagramBodyBytes + 1, 'x'), at(0));
+  EXPECT_EQ(ends(1), std::vector{E::kFailed});
+  EXPECT_EQ(bodies_[1], "the request does not fit in a datagram");
+  client.submit(2, std::string(kMaxDatagramBodyBytes, 'x'), at(0));
+  ASSERT_EQ(frames().size(), 1u);
+  EXPECT_EQ(bytes_.size(), kMaxDatagramBytes);
+}
+
 TEST_F(ClientSessionTest, answers_may_come_in_any_pieces) {
   ClientSession& client = make();
   client.submit(1, "x", at(0));

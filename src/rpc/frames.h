@@ -20,6 +20,8 @@ inline constexpr size_t kMaxErrorText = 256;       // body of an error
 inline constexpr size_t kMaxDatagramBytes = 1472;  // one Ethernet packet
 // Of the token before each frame of a client over UDP.
 inline constexpr size_t kTokenBytes = 8;
+// Body of a client's frame over UDP.
+inline constexpr size_t kMaxDatagramBodyBytes = kMaxDatagramBytes - kTokenBytes - kHeaderBytes;
 inline constexpr size_t kMaxBodyBytes = size_t{16} << 20;
 inline constexpr uint32_t kMaxDemand = 65535;      // a larger demand counts as this one
 

@@ -145,8 +145,7 @@ void ServerSession::reply(Request& request, ServerRequest& of, ReplyBuffer& to,
 
 bool ServerSession::begin_reply(Request& request, ServerRequest& of, ReplyBuffer& to,
                                 size_t body_bytes) {
-  const size_t most = limits_.datagrams ? kMaxDatagramBytes - kHeaderBytes : kMaxBodyBytes;
-  if (body_bytes > most) {
+  if (body_bytes > most_reply_bytes()) {
     fail(request, of, to, Fault::kTooLarge);
     return false;
   }

@@ -94,6 +94,10 @@ class ServerSession {
   }
   // Takes effect from the next frame on.
   void set_body_limit(size_t bytes) { limits_.body_bytes = bytes; }
+  // The longest body of a reply.
+  size_t most_reply_bytes() const {
+    return limits_.datagrams ? kMaxDatagramBytes - kHeaderBytes : kMaxBodyBytes;
+  }
   const SessionLimits& limits() const { return limits_; }
 
  private:

@@ -22,10 +22,13 @@ SipHash::Key random_key() {
 UdpDatapath::Shared::Shared(std::unique_ptr<DatagramWire> wire_in, const UdpOptions& options_in,
                             Protocol& protocol_in)
     : wire(std::move(wire_in)),
-      options(options_in),
+      limits(options_in.limits),
       protocol(protocol_in),
+      max_flows(options_in.max_flows),
       next_flow(options_in.first_flow),
-      token_of(random_key()) {}
+      token_of(random_key()) {
+  set_idle_timeout(options_in.idle_timeout);
+}
 
 UdpDatapath::UdpDatapath(std::unique_ptr<DatagramWire> wire, const UdpOptions& options,
                          Protocol& protocol)

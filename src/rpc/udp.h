@@ -30,9 +30,11 @@
 
 namespace rubato::rpc {
 
+inline constexpr Nanos kDefaultIdleTimeout = Nanos::seconds(30);
+
 struct UdpOptions {
   uint32_t max_flows = 10000;
-  Nanos idle_timeout = Nanos::seconds(30);
+  Nanos idle_timeout;  // zero = kDefaultIdleTimeout: nothing else ends a silent session
   uint64_t first_flow = 1;  // the numbers of its flows begin here
   FlowLimits limits;
 };
@@ -67,13 +69,30 @@ class UdpDatapath final : public Datapath {
   bool close_flow(uint64_t flow) override;
   bool request_push(uint64_t flow) override;
 
+  // Change the limit on sessions and the idle timeout, as UdpOptions has them, also while the
+  // server runs. Any thread.
+  void set_max_flows(uint32_t flows) {
+    shared_.max_flows.store(flows, std::memory_order_relaxed);
+  }
+  void set_idle_timeout(Nanos timeout) { shared_.set_idle_timeout(timeout); }
+
   // The state that all queues share.
   struct Shared {
     Shared(std::unique_ptr<DatagramWire> wire_in, const UdpOptions& options_in,
            Protocol& protocol_in);
+    Nanos idle_timeout() const {
+      return Nanos(idle_timeout_ns.load(std::memory_order_relaxed));
+    }
+    void set_idle_timeout(Nanos timeout) {
+      if (timeout == Nanos()) timeout = kDefaultIdleTimeout;
+      idle_timeout_ns.store(timeout.count(), std::memory_order_relaxed);
+    }
+
     const std::unique_ptr<DatagramWire> wire;
-    const UdpOptions options;
+    const FlowLimits limits;
     Protocol& protocol;
+    std::atomic<uint32_t> max_flows;
+    std::atomic<int64_t> idle_timeout_ns;
     std::atomic<uint64_t> next_flow;
     std::atomic<uint32_t> open_flows{0};
     DrainFlag<> draining;

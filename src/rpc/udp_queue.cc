@@ -11,8 +11,11 @@ namespace {
 
 constexpr size_t kInboxKeptBytes = 4096;
 
+// Of a tag's control word, whose other bits are the packet's priority (IEEE 802.1Q, 9.6).
+uint16_t vlan_id(uint16_t control) { return control & 0x0fff; }
+
 SessionKey key_of(const DatagramPeer& from, uint32_t session) {
-  return {from.address, from.scope, from.vlan, from.port, session};
+  return {from.address, from.scope, vlan_id(from.vlan), from.port, session};
 }
 
 }  // namespace
@@ -71,7 +74,7 @@ Transfer UdpFlow::transmit(std::string_view bytes) {
 
 UdpQueue::UdpQueue(UdpDatapath::Shared& shared, WorkerId worker)
     : shared_(shared),
-      owner_queue_(*this, shared.index, shared.options.limits, shared.draining),
+      owner_queue_(*this, shared.index, shared.limits, shared.draining),
       wire_queue_(shared.wire->queue(worker)),
       last_poll_(datapath_now()) {}
 
@@ -85,7 +88,7 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
   last_poll_ = now;
   left_some_ = false;
   reap();
-  owner_queue_.sweep(now, OwnerQueue::kSweepInPoll, shared_.options.idle_timeout);
+  owner_queue_.sweep(now, OwnerQueue::kSweepInPoll, shared_.idle_timeout());
   uint32_t taken = owner_queue_.take_yielded(out, now, late);
   for (uint32_t looks = 0;; ++looks) {
     left_some_ = taken == out.size() || looks == kLooksPerPoll;
@@ -105,8 +108,7 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
 uint32_t UdpQueue::take(std::string_view datagram, const DatagramPeer& from,
                         std::span<Request*> out, Instant now, bool late) {
   const std::string_view frame = datagram.substr(std::min(kTokenBytes, datagram.size()));
-  const Decoded found =
-      decode(frame, Side::kClient, kMaxDatagramBytes - kTokenBytes - kHeaderBytes);
+  const Decoded found = decode(frame, Side::kClient, kMaxDatagramBodyBytes);
   if (found.state != Decoded::State::kComplete || found.length != frame.size() ||
       found.message.session == 0) {
     malformed_.fetch_add(1, std::memory_order_relaxed);
@@ -172,8 +174,8 @@ UdpFlow* UdpQueue::open(const SessionKey& key, const DatagramPeer& from, Instant
   std::unique_ptr<Session> session;
   // What the protocol has to say is for connections; this is one header.
   const bool served = shared_.protocol.refusal_for(peer).empty();
-  if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < shared_.options.max_flows &&
-      served) {
+  const uint32_t most = shared_.max_flows.load(std::memory_order_relaxed);
+  if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < most && served) {
     session = shared_.protocol.open(peer);
   }
   if (session == nullptr) {
@@ -224,7 +226,7 @@ void UdpQueue::wait_by(Nanos limit, const Sleep& sleep) {
   const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held() || owner_queue_.has_yielded()) return;
   reap();
-  owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.options.idle_timeout);
+  owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.idle_timeout());
   if (!sleep_.may_sleep()) return;
   sleep(sleep_.longest(std::min(limit, OwnerQueue::kSweepRound)));
   last_poll_ = datapath_now();

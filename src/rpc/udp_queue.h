@@ -24,7 +24,7 @@ namespace rubato::rpc {
 struct SessionKey {
   std::array<uint8_t, 16> address{};
   uint32_t scope = 0;
-  uint16_t vlan = 0;
+  uint16_t vlan = 0;  // its id
   uint16_t port = 0;
   uint32_t session = 0;
 

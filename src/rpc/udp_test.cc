@@ -296,6 +296,25 @@ TEST_F(UdpTest, a_silent_session_times_out) {
   EXPECT_EQ(admission_.pool().sessions(), 0);
 }
 
+TEST_F(UdpTest, the_limit_and_the_timeout_change_while_it_runs) {
+  send({Kind::kHello, 1, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kWelcome);
+  datapath_->set_max_flows(1);
+  send({Kind::kHello, 2, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kError);
+  EXPECT_EQ(message_.amount, static_cast<uint32_t>(Fault::kSessions));
+  datapath_->set_idle_timeout(Nanos::millis(1));
+  const Instant limit = datapath_now() + Nanos::seconds(60);
+  while (datapath_->stats().flows_open > 0 && datapath_now() < limit) serve();
+  EXPECT_EQ(datapath_->stats().flows_timed_out, 1u);
+  datapath_->set_idle_timeout({});  // the default, not none
+  send({Kind::kHello, 2, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kWelcome);
+}
+
 TEST_F(UdpTest, a_drained_session_is_told_of_its_credit_without_asking) {
   AdmissionAttachment attached(admission_, *datapath_);
   send({Kind::kHello, 7, 0, 1, "a"});
@@ -365,6 +384,15 @@ TEST_F(UdpPeers, one_address_on_two_networks_is_two_clients) {
     EXPECT_NE(greet(), token);
   }
   EXPECT_EQ(admission_.pool().sessions(), 3);
+}
+
+TEST_F(UdpPeers, packets_of_any_priority_are_of_one_session) {
+  peer_.vlan = 3;
+  const std::string token = greet();
+  peer_.vlan = 0xa003;
+  EXPECT_EQ(exchange(token, {Kind::kRequest, 7, 0, 1, "a"}).body, "a");
+  EXPECT_EQ(wire_->taken_from.vlan, peer_.vlan);
+  EXPECT_EQ(admission_.pool().sessions(), 1);
 }
 
 TEST_F(UdpTest, whatever_comes_the_server_goes_on) {

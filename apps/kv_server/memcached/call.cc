@@ -256,7 +256,10 @@ void MemcachedCall::refuse(Request& request) const {
   server_.calls().refuse_unstarted(request.type);
   server_.errors().count_refusal();
   request.close_after = asked_.close;  // the stream is lost all the same
-  if (asked_.noreply) return;
+  if (!asked_.noreply) say_overloaded(request);
+}
+
+void MemcachedCall::say_overloaded(Request& request) {
   char text[20];
   const auto [end, problem] = std::to_chars(text, text + sizeof text, retry_after_ms(request));
   request.reply->append(request.job_class == JobClass::kLong

@@ -36,6 +36,11 @@ class MemcachedCall {
   // client wants none.
   void refuse(Request& request) const;
   void run(Request& request);
+  // After them: gives back the memory of a command of many words.
+  void shrink() { parser_.shrink(asked_); }
+
+  // The error that refuse() appends.
+  static void say_overloaded(Request& request);
 
   // Also of a command that is not complete, as far as its line is.
   bool wants_reply() const { return !asked_.noreply; }

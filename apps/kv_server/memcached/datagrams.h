@@ -4,8 +4,9 @@
 // begins with eight bytes, four numbers of 16 bits: the request's id, which its reply repeats, the
 // datagram's number in its message, the number of datagrams in the message, zero. A request is
 // one datagram with one or more commands; its reply has as many datagrams as it takes, up to
-// kMostUdpReplyBytes. Commands are found and run as over TCP (memcached/call.h). `noreply` and
-// quiet commands leave no datagram.
+// kMostUdpReplyBytes. Commands are found, run and counted as over TCP (memcached/call.h). `noreply`
+// and quiet commands leave no datagram. A request is refused, or cancelled while the server stops,
+// as a whole: one error, if any of its commands wants a reply.
 //
 // The sender's address may be forged. So that no two servers answer each other for ever, a datagram
 // is dropped unless it begins as a command does, with a small letter, which no reply does; and so
@@ -24,6 +25,9 @@
 namespace rubato::kv {
 
 inline constexpr size_t kMemcachedUdpHeaderBytes = 8;
+// Of a reply's datagram with its header, as memcached has it (UDP_MAX_PAYLOAD_SIZE): it fits in an
+// Ethernet packet of IPv6 or of a tunnel too.
+inline constexpr size_t kMostUdpDatagramBytes = 1400;
 // Of all datagrams, without their headers.
 inline constexpr size_t kMostUdpReplyBytes = size_t{64} << 10;
 
@@ -36,6 +40,12 @@ class MemcachedDatagrams final : public MemcachedSession {
   void refuse(Request& request) override;
   void answer(Request& request) override;
   void run(Request& request) override;
+
+ private:
+  MemcachedCall::Found run_all(Request& request);
+  void fail(Request& request, uint64_t mark, std::string_view error);
+  template <class F>
+  bool look_over(Request& request, F&& each);
 };
 
 class MemcachedDatagramPort final : public Protocol, public DatagramRules {
@@ -49,6 +59,7 @@ class MemcachedDatagramPort final : public Protocol, public DatagramRules {
   size_t header_bytes() const override { return kMemcachedUdpHeaderBytes; }
   void put_header(std::string_view request, uint32_t number, uint32_t count,
                   char* to) const override;
+  size_t most_datagram_bytes() const override { return kMostUdpDatagramBytes; }
   size_t most_reply_bytes() const override { return kMostUdpReplyBytes; }
   MemoryAccount* memory() const override { return server_.options().memory; }
 

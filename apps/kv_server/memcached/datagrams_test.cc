@@ -54,6 +54,7 @@ class MemcachedDatagramsTest : public ::testing::Test {
     DatapathQueue& queue = datapath_->queue(WorkerId{0});
     while (const uint32_t n = queue.poll(burst)) {
       for (uint32_t i = 0; i < n; ++i) {
+        burst[i]->cancelled = cancels_;
         refuses_ ? burst[i]->session->refuse(*burst[i]) : harness_.app.handle(*burst[i]);
         burst[i]->datapath->finish(*burst[i]);
       }
@@ -71,7 +72,7 @@ class MemcachedDatagramsTest : public ::testing::Test {
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto count = static_cast<int>(parts.size());
       EXPECT_EQ(parts[i].substr(0, 8), header(id, static_cast<int>(i), count));
-      EXPECT_LE(parts[i].size(), kMaxDatagramPayload);
+      EXPECT_LE(parts[i].size(), kMostUdpDatagramBytes);
       whole += parts[i].substr(8);
     }
     return whole;
@@ -84,6 +85,7 @@ class MemcachedDatagramsTest : public ::testing::Test {
   MemoryWire* wire_ = nullptr;
   DatagramPeer peer_;
   bool refuses_ = false;
+  bool cancels_ = false;
   int next_id_ = 0xfffe;
 };
 
@@ -128,7 +130,7 @@ TEST_F(MemcachedDatagramsTest, a_long_reply_has_several_datagrams_and_the_longes
   const auto store = [&](size_t size) {
     tcp.send("set k 0 0 " + std::to_string(size) + "\r\n" + std::string(size, 'x') + "\r\n");
   };
-  for (const size_t size : {1000u, 1443u, 1444u, 1445u, 5000u, 60'000u}) {
+  for (const size_t size : {1000u, 1368u, 1369u, 1370u, 5000u, 60'000u}) {
     store(size);
     EXPECT_EQ(ask("get k\r\n"), tcp.send("get k\r\n")) << size;
   }
@@ -193,6 +195,45 @@ TEST_F(MemcachedDatagramsTest, a_refusal_is_a_reply) {
   refuses_ = true;
   EXPECT_TRUE(ask("get k\r\n").starts_with("SERVER_ERROR overloaded short retry-after-ms "));
   EXPECT_EQ(ask("set k 0 0 1 noreply\r\n1\r\n"), "");
+}
+
+TEST_F(MemcachedDatagramsTest, a_refusal_is_of_every_command_of_the_datagram) {
+  refuses_ = true;
+  const std::string reply = ask("set k 0 0 1 noreply\r\n1\r\nget k\r\nget k\r\n");
+  EXPECT_TRUE(reply.starts_with("SERVER_ERROR overloaded short retry-after-ms "));
+  EXPECT_EQ(reply.find('\n'), reply.size() - 1);  // one line for all
+  EXPECT_EQ(ask("set k 0 0 1 noreply\r\n1\r\nset k 0 0 1 noreply\r\n1\r\n"), "");
+  Server& server = harness_.app.server();
+  EXPECT_EQ(server.calls().refused(command_table().find("set")), 3u);
+  EXPECT_EQ(server.calls().refused(command_table().find("get")), 2u);
+  EXPECT_EQ(server.errors().snapshot().at("OVERLOADED"), 5u);
+}
+
+TEST_F(MemcachedDatagramsTest, an_error_of_the_whole_is_heard_by_any_command_that_wants_a_reply) {
+  const std::vector<std::string> heard =
+      exchange(header(7, 0, 2) + "set k 0 0 1 noreply\r\n1\r\nget k\r\n");
+  EXPECT_EQ(heard.size(), 1u);
+  EXPECT_TRUE(exchange(header(7, 0, 2) + "set k 0 0 1 noreply\r\n1\r\n").empty());
+}
+
+TEST_F(MemcachedDatagramsTest, commands_behind_the_first_and_what_is_cut_short_count) {
+  ask("set k 0 0 1\r\n1\r\nget k\r\nget k\r\nget k");
+  Server& server = harness_.app.server();
+  EXPECT_EQ(server.calls().calls(command_table().find("get"), 0), 2u);
+  EXPECT_EQ(server.calls().calls(command_table().find("set"), 1), 1u);  // the host counts the first
+  EXPECT_EQ(server.errors().snapshot().at("CLIENT_ERROR"), 1u);
+}
+
+// What has run of the datagram has run; nobody is told that the rest has.
+TEST_F(MemcachedDatagramsTest, a_cancelled_request_ends_with_an_error) {
+  cancels_ = true;
+  EXPECT_EQ(ask("set a 0 0 1\r\n1\r\nset b 0 0 1\r\n2\r\n"),
+            "SERVER_ERROR cancelled, may have run\r\n");
+  EXPECT_EQ(ask("set c 0 0 1 noreply\r\n1\r\n"), "");
+  EXPECT_EQ(ask("set c 0 0 1 noreply\r\n1\r\nget c\r\n"),
+            "SERVER_ERROR cancelled, may have run\r\n");
+  cancels_ = false;
+  EXPECT_EQ(ask("get a b c\r\n"), "VALUE a 0 1\r\n1\r\nVALUE c 0 1\r\n1\r\nEND\r\n");
 }
 
 }  // namespace

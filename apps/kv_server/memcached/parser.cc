@@ -21,6 +21,7 @@ constexpr std::string_view kBadFlag = "CLIENT_ERROR invalid flag\r\n";
 constexpr std::string_view kBadData = "CLIENT_ERROR bad data chunk\r\n";
 constexpr std::string_view kTooLong = "CLIENT_ERROR line too long\r\n";
 constexpr std::string_view kNoReply = "noreply";
+constexpr size_t kWordsKept = 64;  // room for so many stays from one request to the next
 constexpr size_t kLineEndBytes = 2;
 constexpr size_t kNoData = std::numeric_limits<size_t>::max();
 constexpr size_t kMostData = std::numeric_limits<int32_t>::max() - 2;  // as memcached
@@ -260,6 +261,12 @@ size_t MemcachedParser::parse(std::string_view input, MemcachedRequest& request,
   request.data = behind.substr(0, size);
   if (behind.substr(size, kLineEndBytes) != "\r\n") bad(request, kBadData);
   return line_length + size + kLineEndBytes;
+}
+
+void MemcachedParser::shrink(MemcachedRequest& request) {
+  for (auto* words : {&words_, &request.keys, &request.words}) {
+    if (words->capacity() > kWordsKept) std::vector<std::string_view>().swap(*words);
+  }
 }
 
 // `size` stays as it is where no data follow.

@@ -52,6 +52,8 @@ class MemcachedParser {
   size_t parse(std::string_view input, MemcachedRequest& request, size_t& wanted);
   // The next bytes have nothing to do with those before.
   void restart() { skipped_ = 0; }
+  // Gives back the memory that a request of many words has taken; its words are gone.
+  void shrink(MemcachedRequest& request);
 
  private:
   void parse_line(std::string_view line, MemcachedRequest& request, size_t& size);

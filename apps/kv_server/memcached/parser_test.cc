@@ -47,6 +47,18 @@ TEST_F(MemcachedParserTest, reads_several_keys_and_a_line_that_ends_without_retu
   EXPECT_EQ(request_.keys[2], "noreply");  // a key like any other
 }
 
+TEST_F(MemcachedParserTest, gives_back_the_memory_of_many_words) {
+  std::string line = "get";
+  for (int i = 0; i < 1000; ++i) line += " k";
+  EXPECT_EQ(parse(line + "\r\n"), line.size() + 2);
+  ASSERT_GE(request_.keys.capacity(), 1000u);
+  parser_.shrink(request_);
+  EXPECT_EQ(request_.keys.capacity(), 0u);
+  EXPECT_EQ(parse("get k\r\n"), 7u);
+  parser_.shrink(request_);
+  EXPECT_EQ(request_.keys.size(), 1u);  // the room of few stays
+}
+
 TEST_F(MemcachedParserTest, reads_numbers_and_noreply) {
   parse("cas k 0 -1 0 18446744073709551615 noreply\r\n\r\n");
   EXPECT_EQ(request_.verb, MemcachedVerb::kCas);

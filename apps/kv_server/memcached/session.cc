@@ -14,6 +14,7 @@ Frame MemcachedConnection::frame(std::string_view unread, Request& request) {
 void MemcachedConnection::run(Request& request) {
   note_command(request.type);
   call_.run(request);
+  call_.shrink();
 }
 
 }  // namespace rubato::kv

@@ -14,6 +14,9 @@ namespace {
 // A connection keeps as much room for the body of its next reply.
 constexpr size_t kBodyKeptBytes = 4096;
 
+// A reply reserves more than it writes. The size of the whole is looked at when it is known.
+constexpr size_t kReservedBytes = 64;
+
 // A client that has not authenticated may send no more than RESP allows it: ten arguments of
 // 16 KiB, and their headers.
 constexpr size_t kUnauthenticatedBytes = 10 * 16384 + 512;
@@ -24,11 +27,15 @@ RpcKvSession::RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionContr
                            bool datagrams)
     : KvSession(server, peer, Speaks::kRpc),
       rpc_(admission, peer.flow, {.datagrams = datagrams}, peer.address),
-      body_(RpcKvSession::max_reply_bytes(), server.options().memory) {}
+      body_(new_body()) {}
 
-// The size that fits in a frame.
+ReplyBuffer RpcKvSession::new_body() const {
+  return ReplyBuffer(RpcKvSession::max_reply_bytes() + kReservedBytes, server().options().memory);
+}
+
+// The size that fits in a frame, over UDP in a datagram.
 uint64_t RpcKvSession::max_reply_bytes() const {
-  return std::min<uint64_t>(KvSession::max_reply_bytes(), rpc::kMaxBodyBytes);
+  return std::min<uint64_t>(KvSession::max_reply_bytes(), rpc_.most_reply_bytes());
 }
 
 // A request refused on arrival is parsed all the same: it counts as a refusal of its command.
@@ -87,10 +94,10 @@ void RpcKvSession::end(Request& request) {
   if (request.cancelled || body_.overflowed()) {
     const rpc::Fault fault = request.cancelled ? rpc::Fault::kFailed : rpc::Fault::kTooLarge;
     rpc_.fail(request, request_, to, fault);
-    body_ = ReplyBuffer(max_reply_bytes(), server().options().memory);
+    body_ = new_body();
     return;
   }
-  if (!rpc_.begin_reply(request, request_, to, body_.size())) return body_.consume(body_.size());
+  if (!rpc_.begin_reply(request, request_, to, body_.size())) body_.consume(body_.size());
   while (!body_.empty()) {
     const std::string_view piece = body_.unsent().substr(0, kReplyPieceBytes);
     to.append(piece);

@@ -41,6 +41,7 @@ class RpcKvSession final : public KvSession {
 
  private:
   void note_refused(const Request& request);
+  ReplyBuffer new_body() const;
 
   rpc::ServerSession rpc_;
   rpc::ServerRequest request_;  // the one in service

@@ -42,6 +42,8 @@ struct Said {
 class RpcClient {
  public:
   RpcClient(KvApplication& app, uint64_t flow) : client_(app, flow, 1) {}
+  RpcClient(KvApplication& app, std::unique_ptr<Session> session)
+      : client_(app, std::move(session)) {}
 
   std::vector<Said> send(const rpc::Message& message) {
     std::string bytes;
@@ -222,6 +224,64 @@ TEST_F(SmallReplies, a_reply_over_the_limit_fails_its_request_alone) {
   EXPECT_EQ(client_.call({"RANGE", "-", "+"}).substr(0, 15), "-ERR the reply ");
   admission_.tick(now());  // it adds up what the workers have counted
   EXPECT_EQ(admission_.pool().pending(), 0);
+}
+
+struct WithAccount {
+  MemoryAccount account_;
+};
+
+// Sessions whose replies have to fit in a datagram.
+class OverUdp : protected WithAccount, public RpcKv {
+ protected:
+  OverUdp()
+      : RpcKv(options(account_)),
+        port_(harness_.app.server(), admission_),
+        udp_(harness_.app, port_.open({3, "127.0.0.1:4711", 0})) {
+    udp_.hello();
+  }
+  static KvOptions options(MemoryAccount& account) {
+    KvOptions options;
+    options.memory = &account;
+    return options;
+  }
+  const std::string too_large_ =
+      "error " + std::to_string(static_cast<uint32_t>(rpc::Fault::kTooLarge));
+
+  RpcDatagramPort port_;
+  RpcClient udp_;
+};
+
+TEST_F(OverUdp, a_reply_that_does_not_fit_leaves_no_memory_with_its_session) {
+  harness_.call({"SET", "long", std::string(8 << 20, 'x')});
+  harness_.call({"SET", "fits", std::string(1000, 'x')});
+  const uint64_t before = account_.buffers();
+  EXPECT_EQ(udp_.call({"GET", "long"}), too_large_);
+  EXPECT_LE(account_.buffers(), before + 4096);
+  EXPECT_EQ(udp_.call({"GET", "fits"}).size(), 1009u);
+}
+
+TEST_F(OverUdp, the_longest_reply_is_that_of_a_datagram) {
+  constexpr size_t kFrame = rpc::kMaxDatagramBytes - rpc::kHeaderBytes;
+  harness_.call({"SET", "k", std::string(kFrame - 9, 'x')});
+  EXPECT_EQ(udp_.call({"GET", "k"}).size(), kFrame);
+  harness_.call({"APPEND", "k", "x"});
+  EXPECT_EQ(udp_.call({"GET", "k"}), too_large_);
+}
+
+TEST_F(OverUdp, lists_report_the_limit_of_a_datagram) {
+  for (int i = 0; i < 200; ++i) harness_.call({"SET", "key:" + std::to_string(i), "v"});
+  for (const Words& words : {Words{"KEYS", "*"}, Words{"RANGE", "-", "+"},
+                             Words{"SCAN", "0", "COUNT", "1000"}}) {
+    EXPECT_EQ(udp_.call(words).substr(0, 28), "-ERR the reply would exceed ") << words[0];
+  }
+  EXPECT_EQ(udp_.call({"SCAN", "0", "COUNT", "20"}).substr(0, 2), "*2");
+}
+
+// The reply fails, not the command.
+TEST_F(OverUdp, a_command_whose_reply_does_not_fit_has_run) {
+  harness_.call({"SET", "k", std::string(3000, 'x')});
+  EXPECT_EQ(udp_.call({"GETDEL", "k"}), too_large_);
+  EXPECT_EQ(harness_.call({"EXISTS", "k"}), ":0\r\n");
 }
 
 class WithPassword : public RpcKv {

@@ -30,7 +30,7 @@ class CallCounters {
   void refuse(uint32_t command) { add(counts_[command].refused); }
   // Kept for EXEC.
   void queue(uint32_t command) { add(counts_[command].queued); }
-  // Run by EXEC.
+  // Run by EXEC, or behind another command in one datagram.
   void run_queued(uint32_t command, Nanos service) {
     add(counts_[command].run_queued);
     counts_[command].queued_ns.fetch_add(service.count(), std::memory_order_relaxed);
