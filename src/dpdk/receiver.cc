@@ -109,7 +109,7 @@ void Receiver::answer(uint16_t queue, rte_mbuf* frame, size_t bytes) {
   frame->pkt_len = static_cast<uint32_t>(bytes);
   frame->ol_flags = 0;
   const auto by = static_cast<uint16_t>(queue % port_.transmit_queues());
-  if (port_.transmit(by, {&frame, 1}) == 0) rte_pktmbuf_free(frame);
+  if (port_.transmit(by, {&frame, 1}).frames == 0) rte_pktmbuf_free(frame);
 }
 
 void Receiver::hand_over(uint16_t queue, rte_mbuf* frame) {

@@ -269,6 +269,24 @@ TEST_F(DpdkWireTest, a_full_transmit_ring_loses_and_counts_replies_and_no_frames
   EXPECT_EQ(heard + wire_->drops().unsent, kSent);
 }
 
+// As a link that is down takes nothing: a drain does not wait for it.
+TEST_F(DpdkWireTest, replies_that_the_driver_never_takes_are_lost_and_counted) {
+  if (!open(1)) GTEST_SKIP() << reason_;
+  const auto answer_one = [&] {
+    bed_->host().send(40000, "x");
+    for (const Datagram& datagram : receive()) queue().reply(datagram, 1);
+  };
+  for (unsigned i = 0; i < kRingFrames - 1; ++i) answer_one();
+  queue().push();
+  ASSERT_EQ(queue().unsent(), 0u);
+  for (int i = 0; i < 3; ++i) answer_one();
+  queue().push();
+  EXPECT_EQ(queue().unsent(), 3u);  // for a while
+  for (int i = 0; i < 200 && queue().unsent() > 0; ++i) queue().push();
+  EXPECT_EQ(queue().unsent(), 0u);
+  EXPECT_EQ(wire_->drops().unsent, 3u);
+}
+
 TEST_F(DpdkWireTest, arrivals_that_find_no_frame_are_counted) {
   if (!open(1, {.own_pool = true})) GTEST_SKIP() << reason_;
   std::vector<Datagram> held;
