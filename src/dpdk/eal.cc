@@ -47,7 +47,7 @@ std::optional<size_t> first_of(const cpu_set_t& cpus) {
 // Words with which the EAL prints something and may end the program, its options' short forms
 // included: getopt_long(3) takes any beginning of a name that is no other's.
 bool asks_for_text(const std::string& word) {
-  if (word.starts_with("--")) return word.size() > 2 && std::string_view("--help").starts_with(word);
+  if (word.starts_with("--h")) return std::string_view("--help").starts_with(word);
   return word.starts_with("-h") || word.starts_with("-v");
 }
 

@@ -55,6 +55,7 @@ class RingBed final : public DatagramBed {
     auto wire = dpdk::open_wire(options);
     if (!wire.ok()) {
       reason = wire.error();
+      ADD_FAILURE() << reason;
       return nullptr;
     }
     frames_ = rte_mempool_lookup(("rubato_" + std::to_string(port)).c_str());
