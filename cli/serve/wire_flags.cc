@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serve/wire_flags.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "cli/common/value_flags.h"
@@ -20,7 +21,7 @@ std::string out_of_place(const WireOptions& options, bool datagrams, bool kernel
   if (!datagrams && !options.datapath.empty()) return "--datapath";
   if (!kernel && options.udp_batch > 0) return "--udp-batch";
   if (!dpdk && !options.dpdk_arguments.empty()) return "--dpdk-args";
-  if (!dpdk && options.dpdk_nap != Nanos()) return "--dpdk-nap";
+  if (!dpdk && options.dpdk_nap >= Nanos()) return "--dpdk-nap";
   return "";
 }
 
@@ -80,7 +81,7 @@ Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
                            .bind = serve.tcp.bind,
                            .udp_port = port,
                            .queues = serve.tcp.queues,
-                           .nap = options.dpdk_nap});
+                           .nap = std::max(options.dpdk_nap, Nanos())});
   }
   UdpWireOptions udp;
   udp.bind = serve.tcp.bind;
