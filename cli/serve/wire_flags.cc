@@ -2,6 +2,8 @@
 #include "cli/serve/wire_flags.h"
 
 #include <algorithm>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 #include "cli/common/value_flags.h"
@@ -23,6 +25,23 @@ std::string out_of_place(const WireOptions& options, bool datagrams, bool kernel
   if (!dpdk && !options.dpdk_arguments.empty()) return "--dpdk-args";
   if (!dpdk && options.dpdk_nap >= Nanos()) return "--dpdk-nap";
   return "";
+}
+
+// With these the EAL prints something and may end the program. getopt_long(3) takes any beginning
+// of a name that no other name has.
+bool asks_for_text(std::string_view word) {
+  if (word.starts_with("--h")) return std::string_view("--help").starts_with(word);
+  return word.starts_with("-h") || word.starts_with("-v");
+}
+
+Status check_dpdk_arguments(const std::string& arguments) {
+  std::istringstream words(arguments);
+  for (std::string word; words >> word;) {
+    if (!asks_for_text(word)) continue;
+    return Error{"--dpdk-args: '" + word + "' starts no environment (EAL); `dpdk-testpmd --help` "
+                 "lists its arguments"};
+  }
+  return Done{};
 }
 
 }  // namespace
@@ -63,7 +82,7 @@ Status check_wire_options(bool datagrams, const WireOptions& options, const char
   if (!kernel && !dpdk && !xdp) {
     return Error{"--datapath: '" + datapath + "' is not kernel, af_xdp:IFACE or dpdk:PORT"};
   }
-  if (wrong.empty()) return Done{};
+  if (wrong.empty()) return check_dpdk_arguments(options.dpdk_arguments);
   return Error{wrong + ": is for --datapath " + (wrong == "--udp-batch" ? kKernel : "dpdk:PORT")};
 }
 

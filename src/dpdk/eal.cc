@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <optional>
 #include <sstream>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,23 +43,11 @@ std::optional<size_t> first_of(const cpu_set_t& cpus) {
   return std::nullopt;
 }
 
-// Words with which the EAL prints something and may end the program, its options' short forms
-// included: getopt_long(3) takes any beginning of a name that is no other's.
-bool asks_for_text(const std::string& word) {
-  if (word.starts_with("--h")) return std::string_view("--help").starts_with(word);
-  return word.starts_with("-h") || word.starts_with("-v");
-}
-
 // The words of the command line, of which the first is the program's.
 Result<std::vector<std::string>> words_of(const std::string& arguments, const cpu_set_t* cpus) {
   std::vector<std::string> all{"rubato"};
   std::istringstream words(arguments);
-  for (std::string word; words >> word; all.push_back(word)) {
-    if (asks_for_text(word)) {
-      return Error{"dpdk: '" + word + "' starts no environment (EAL): dpdk-testpmd --help lists "
-                   "its arguments"};
-    }
-  }
+  for (std::string word; words >> word;) all.push_back(word);
   if (says_which_cpus(all)) return all;
   const auto cpu = cpus != nullptr ? first_of(*cpus) : std::nullopt;
   if (!cpu) {

@@ -42,13 +42,5 @@ TEST(StartEal, names_the_word_that_it_does_not_know) {
   EXPECT_EQ(error_with(environment + " -- last"), "dpdk: the EAL knows no argument 'last'");
 }
 
-TEST(StartEal, refuses_what_prints_and_ends_the_program) {
-  for (const char* word : {"--help", "--h", "--hel", "-h", "-v", "-vh"}) {
-    const std::string error = error_with(std::string("--no-huge ") + word);
-    EXPECT_TRUE(error.starts_with(std::string("dpdk: '") + word + "' starts no environment"))
-        << error;
-  }
-}
-
 }  // namespace
 }  // namespace rubato::dpdk

@@ -94,7 +94,10 @@ class Options(unittest.TestCase):
         for args in (("--datapath", "dpdk:"), ("--dpdk-args", "-l 0"), ("--dpdk-nap", "5"),
                      ("--dpdk-nap", "0us"),
                      ("--datapath", "dpdk:0", "--udp-batch", "3"),
-                     ("--datapath", "dpdk:0", "--dpdk-nap", "soon")):
+                     ("--datapath", "dpdk:0", "--dpdk-nap", "soon"),
+                     ("--datapath", "dpdk:0", "--dpdk-args=--no-huge --help"),
+                     ("--datapath", "dpdk:0", "--dpdk-args=--he"),
+                     ("--datapath", "dpdk:0", "--dpdk-args=-vh")):
             status, text = refused("serve", "spin", "--udp", *args)
             self.assertEqual(status, 2, (args, text))
 
