@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Run at every build: writes OUT with `git describe`, or FALLBACK outside a checkout, touching the
-# file only when the text changed.
+# Run at every build: writes OUT, where FUNCTION of HEADER returns what `git describe` says, or
+# FALLBACK outside a checkout, touching the file only when the text changed.
 cmake_minimum_required(VERSION 3.24)
 
 execute_process(COMMAND git -C ${ROOT} describe --tags --always --dirty
@@ -16,7 +16,7 @@ else()
 endif()
 file(CONFIGURE OUTPUT ${OUT} CONTENT
 "// SPDX-License-Identifier: Apache-2.0
-#include \"cli/common/command_registry.h\"
+#include \"@HEADER@\"
 
-const char* rubato::cli::version() { return \"@text@\"; }
+const char* @FUNCTION@() { return \"@text@\"; }
 " @ONLY)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serve/wire_flags.h"
 
+#include <algorithm>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 #include "cli/common/value_flags.h"
@@ -20,8 +23,25 @@ std::string out_of_place(const WireOptions& options, bool datagrams, bool kernel
   if (!datagrams && !options.datapath.empty()) return "--datapath";
   if (!kernel && options.udp_batch > 0) return "--udp-batch";
   if (!dpdk && !options.dpdk_arguments.empty()) return "--dpdk-args";
-  if (!dpdk && options.dpdk_nap != Nanos()) return "--dpdk-nap";
+  if (!dpdk && options.dpdk_nap >= Nanos()) return "--dpdk-nap";
   return "";
+}
+
+// With these the EAL prints something and may end the program. getopt_long(3) takes any beginning
+// of a name that no other name has.
+bool asks_for_text(std::string_view word) {
+  if (word.starts_with("--h")) return std::string_view("--help").starts_with(word);
+  return word.starts_with("-h") || word.starts_with("-v");
+}
+
+Status check_dpdk_arguments(const std::string& arguments) {
+  std::istringstream words(arguments);
+  for (std::string word; words >> word;) {
+    if (!asks_for_text(word)) continue;
+    return Error{"--dpdk-args: '" + word + "' starts no environment (EAL); `dpdk-testpmd --help` "
+                 "lists its arguments"};
+  }
+  return Done{};
 }
 
 }  // namespace
@@ -62,7 +82,7 @@ Status check_wire_options(bool datagrams, const WireOptions& options, const char
   if (!kernel && !dpdk && !xdp) {
     return Error{"--datapath: '" + datapath + "' is not kernel, af_xdp:IFACE or dpdk:PORT"};
   }
-  if (wrong.empty()) return Done{};
+  if (wrong.empty()) return check_dpdk_arguments(options.dpdk_arguments);
   return Error{wrong + ": is for --datapath " + (wrong == "--udp-batch" ? kKernel : "dpdk:PORT")};
 }
 
@@ -80,7 +100,7 @@ Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
                            .bind = serve.tcp.bind,
                            .udp_port = port,
                            .queues = serve.tcp.queues,
-                           .nap = options.dpdk_nap});
+                           .nap = std::max(options.dpdk_nap, Nanos())});
   }
   UdpWireOptions udp;
   udp.bind = serve.tcp.bind;

@@ -18,7 +18,7 @@ struct WireOptions {
   std::string datapath;     // as given; empty = kernel
   uint32_t udp_batch = 0;  // datagrams per system call; 0 = not given
   std::string dpdk_arguments;  // of DPDK's environment
-  Nanos dpdk_nap;              // of idle workers; 0 = they look all the time
+  Nanos dpdk_nap{-1};          // of idle workers; 0 = they look all the time, -1 = not given
 
   // Not of sockets of the kernel, of which there may be any number.
   bool takes_interface() const;

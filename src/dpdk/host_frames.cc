@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kEthernetBytes = 14;
 constexpr size_t kTagBytes = 4;
+constexpr size_t kIpv6Bytes = 40;
 constexpr uint8_t kUdp = 17;
 constexpr uint8_t kIcmp = 1;
 constexpr uint8_t kIcmp6 = 58;
@@ -133,18 +134,52 @@ SortedFrame sort_ipv4(const Layers& at) {
   return sort_echo4(at, ip, length);
 }
 
+// An IPv6 packet by the offsets of RFC 8200, section 3: DPDK 24.11 has given the addresses of
+// rte_ipv6_hdr another type.
+struct Ipv6Packet {
+  uint8_t* bytes;
+
+  size_t length() const { return static_cast<size_t>(bytes[4] << 8 | bytes[5]); }
+  void set_length(size_t length) {
+    bytes[4] = static_cast<uint8_t>(length >> 8);
+    bytes[5] = static_cast<uint8_t>(length);
+  }
+  uint8_t protocol() const { return bytes[6]; }
+  uint8_t& hops() { return bytes[7]; }
+  uint8_t* from() { return bytes + 8; }
+  uint8_t* to() { return bytes + 24; }
+  uint8_t* icmp() { return bytes + kIpv6Bytes; }
+  void turn_around(const HostAddress& host) {
+    std::memcpy(to(), from(), 16);
+    std::memcpy(from(), host.ip.data(), 16);
+  }
+  // Over the message and the pseudo header, RFC 4443, section 2.3.
+  uint16_t icmp_checksum() const {
+    uint32_t sum = uint32_t{rte_raw_cksum(bytes + 8, 32)} + htons(static_cast<uint16_t>(length()));
+    sum += htons(kIcmp6) + uint32_t{rte_raw_cksum(bytes + kIpv6Bytes, length())};
+    sum = (sum & 0xffff) + (sum >> 16);
+    return static_cast<uint16_t>(~((sum & 0xffff) + (sum >> 16)));
+  }
+  void write_icmp_checksum() {
+    std::memset(icmp() + 2, 0, 2);
+    const uint16_t checksum = icmp_checksum();
+    std::memcpy(icmp() + 2, &checksum, 2);
+  }
+};
+
 // RFC 4861, sections 7.1.1 and 7.2.4; to all hosts where the asker has no address yet.
-SortedFrame advertise(const Layers& at, rte_ipv6_hdr& ip, uint8_t* icmp) {
-  const bool solicited = !is_unspecified6(ip.src_addr);
-  if (ip.hop_limits != kNeighbourHops || icmp[1] != 0) return {};
+SortedFrame advertise(const Layers& at, Ipv6Packet ip) {
+  const bool solicited = !is_unspecified6(ip.from());
+  if (solicited && !is_one_host6(ip.from())) return {};
+  uint8_t* const icmp = ip.icmp();
+  if (ip.hops() != kNeighbourHops || icmp[1] != 0) return {};
   if (std::memcmp(icmp + 8, at.host.ip.data(), 16) != 0) return {};
-  ip.payload_len = htons(kAdvertisementBytes);
-  std::memcpy(ip.dst_addr, ip.src_addr, 16);
-  std::memcpy(ip.src_addr, at.host.ip.data(), 16);
+  ip.set_length(kAdvertisementBytes);
+  ip.turn_around(at.host);
   if (!solicited) {
     static constexpr uint8_t kAllHosts[16] = {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
     static constexpr uint8_t kAllHostsMac[6] = {0x33, 0x33, 0, 0, 0, 1};
-    std::memcpy(ip.dst_addr, kAllHosts, 16);
+    std::memcpy(ip.to(), kAllHosts, 16);
     std::memcpy(at.ethernet + 6, kAllHostsMac, 6);
   }
   std::memset(icmp, 0, 8);
@@ -153,20 +188,16 @@ SortedFrame advertise(const Layers& at, rte_ipv6_hdr& ip, uint8_t* icmp) {
   icmp[kSolicitationBytes] = kTargetMac;
   icmp[kSolicitationBytes + 1] = 1;  // eight bytes
   std::memcpy(icmp + kSolicitationBytes + 2, at.host.mac.data(), 6);
-  const uint16_t checksum = rte_ipv6_udptcp_cksum(&ip, icmp);
-  std::memcpy(icmp + 2, &checksum, 2);
-  return at.answer(sizeof ip + kAdvertisementBytes);
+  ip.write_icmp_checksum();
+  return at.answer(kIpv6Bytes + kAdvertisementBytes);
 }
 
-SortedFrame answer_echo6(const Layers& at, rte_ipv6_hdr& ip, uint8_t* icmp, size_t length) {
-  std::memcpy(ip.dst_addr, ip.src_addr, 16);
-  std::memcpy(ip.src_addr, at.host.ip.data(), 16);
-  ip.hop_limits = kTimeToLive;
-  icmp[0] = kEchoReply6;
-  std::memset(icmp + 2, 0, 2);
-  const uint16_t checksum = rte_ipv6_udptcp_cksum(&ip, icmp);
-  std::memcpy(icmp + 2, &checksum, 2);
-  return at.answer(sizeof ip + length);
+SortedFrame answer_echo6(const Layers& at, Ipv6Packet ip) {
+  ip.turn_around(at.host);
+  ip.hops() = kTimeToLive;
+  ip.icmp()[0] = kEchoReply6;
+  ip.write_icmp_checksum();
+  return at.answer(kIpv6Bytes + ip.length());
 }
 
 // ff02::1:ff00:0/104 with the address's last three bytes: RFC 4291, section 2.7.1.
@@ -176,33 +207,27 @@ bool is_solicited_group(const uint8_t* ip, const HostAddress& host) {
          std::memcmp(ip + 13, host.ip.data() + 13, 3) == 0;
 }
 
-SortedFrame sort_icmp6(const Layers& at, rte_ipv6_hdr& ip, bool to_host) {
-  const size_t length = ntohs(ip.payload_len);
-  uint8_t* const icmp = at.rest.data() + sizeof ip;
-  if (length < 8 || length > at.rest.size() - sizeof ip) return {};
-  uint16_t sent = 0;
-  std::memcpy(&sent, icmp + 2, 2);
-  std::memset(icmp + 2, 0, 2);
-  const bool right = rte_ipv6_udptcp_cksum(&ip, icmp) == sent;
-  std::memcpy(icmp + 2, &sent, 2);
-  if (!right) return {};
-  if (icmp[0] == kSolicitation && length >= kSolicitationBytes) return advertise(at, ip, icmp);
-  if (icmp[0] != kEcho6 || !to_host || !is_one_host6(ip.src_addr)) return {};
-  return answer_echo6(at, ip, icmp, length);
+SortedFrame sort_icmp6(const Layers& at, Ipv6Packet ip, bool to_host) {
+  const size_t length = ip.length();
+  if (length < 8 || length > at.rest.size() - kIpv6Bytes || ip.icmp_checksum() != 0) return {};
+  const uint8_t type = ip.icmp()[0];
+  if (type == kSolicitation && length >= kSolicitationBytes) return advertise(at, ip);
+  if (type != kEcho6 || !to_host || !is_one_host6(ip.from())) return {};
+  return answer_echo6(at, ip);
 }
 
 SortedFrame sort_ipv6(const Layers& at) {
-  if (!at.host.ipv6 || at.rest.size() < sizeof(rte_ipv6_hdr)) return {};
-  auto& ip = *reinterpret_cast<rte_ipv6_hdr*>(at.rest.data());
+  if (!at.host.ipv6 || at.rest.size() < kIpv6Bytes) return {};
+  Ipv6Packet ip{at.rest.data()};
   if ((at.rest[0] >> 4) != 6 || is_group(at.ethernet + 6)) return {};
-  const bool to_host = at.to_host() && std::memcmp(ip.dst_addr, at.host.ip.data(), 16) == 0;
-  const bool to_group = at.to_host_or_group() && is_solicited_group(ip.dst_addr, at.host);
+  const bool to_host = at.to_host() && std::memcmp(ip.to(), at.host.ip.data(), 16) == 0;
+  const bool to_group = at.to_host_or_group() && is_solicited_group(ip.to(), at.host);
   if (!to_host && !to_group) return {};
-  if (std::memcmp(ip.src_addr, at.host.ip.data(), 16) == 0) return {};
-  if (ip.proto == kIcmp6) return sort_icmp6(at, ip, to_host);
-  if (!to_host || !is_one_host6(ip.src_addr)) return {};
-  if (ip.proto == kFragmentHeader) return {FrameKind::kFragment, {}, 0};
-  return ip.proto == kUdp ? sort_udp(at) : SortedFrame();
+  if (std::memcmp(ip.from(), at.host.ip.data(), 16) == 0) return {};
+  if (ip.protocol() == kIcmp6) return sort_icmp6(at, ip, to_host);
+  if (!to_host || !is_one_host6(ip.from())) return {};
+  if (ip.protocol() == kFragmentHeader) return {FrameKind::kFragment, {}, 0};
+  return ip.protocol() == kUdp ? sort_udp(at) : SortedFrame();
 }
 
 }  // namespace

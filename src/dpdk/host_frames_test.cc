@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rte_ip.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -141,6 +142,43 @@ TEST(HostFrames, a_changed_byte_is_noticed) {
     }
     EXPECT_EQ(answer_to(changed(exchange.asked, exchange.asked.size() - 1)), "") << exchange.name;
   }
+}
+
+// Of a message whose checksum comes out as zero, which ICMPv6 sends as it is (only UDP does not).
+TEST(HostFrames, a_checksum_of_zero_is_one) {
+  const Exchange& echo = exchanges()[3];
+  ASSERT_EQ(echo.name, std::string("echo of IPv6"));
+  std::string asked = echo.asked;
+  const auto put = [&asked](size_t at, unsigned word) {
+    asked[at] = static_cast<char>(word >> 8);
+    asked[at + 1] = static_cast<char>(word);
+  };
+  // The checksum's bits move to the identifier: the sum stays.
+  put(58, 0x40eb + 0x0007);
+  put(56, 0);
+  const std::string answer = answer_to(asked);
+  ASSERT_EQ(answer.size(), echo.answer.size());
+  EXPECT_EQ(answer.substr(58), asked.substr(58));
+}
+
+// Such a source is no host that could be told.
+TEST(HostFrames, solicitations_from_groups_and_loopback_are_not_answered) {
+  const std::string& asked = exchanges()[4].asked;
+  ASSERT_FALSE(answer_to(asked).empty());
+  const auto changed_source = [&asked](std::array<uint8_t, 16> source, unsigned checksum) {
+    std::string bytes = asked;
+    std::copy(source.begin(), source.end(), bytes.begin() + 22);
+    bytes[56] = static_cast<char>(checksum >> 8);
+    bytes[57] = static_cast<char>(checksum);
+    return bytes;
+  };
+  // fd77::2 adds fd77 + 2 to the sum, of which 7ca9 is the complement.
+  EXPECT_EQ(answer_to(changed_source({0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1},
+                                     0x7ca9 + 0xfd79 - 0xff03)),
+            "");
+  EXPECT_EQ(answer_to(changed_source({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1},
+                                     0x7ca9 + 0xfd79 - 1 - 0xffff)),
+            "");
 }
 
 TEST(HostFrames, what_is_cut_off_is_not_answered) {

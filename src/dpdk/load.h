@@ -8,6 +8,11 @@
 
 namespace rubato {
 
+// The plugin of that program, in the folder that is named from beside the program's own. Fails with
+// one line where somebody could have put another file there: its owner and its folders' is root,
+// the caller or who owns the program, and nobody else may write. Any thread.
+Result<std::string> find_dpdk_plugin(const std::string& program, const std::string& folder);
+
 // Fails with one line: where there is no plugin, no DPDK, or for what DPDK does not allow.
 Result<std::unique_ptr<DatagramWire>> open_dpdk_wire(DpdkWireOptions options);
 

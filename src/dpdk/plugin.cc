@@ -8,7 +8,7 @@
 
 namespace {
 
-const std::string kFingerprint = rubato::dpdk_fingerprint(RUBATO_VERSION);
+const std::string kFingerprint = rubato::dpdk_fingerprint(RUBATO_VERSION, rubato::dpdk_commit());
 
 }  // namespace
 

@@ -14,6 +14,9 @@
 
 namespace rubato {
 
+// One more after each change of what goes from one to the other, for builds outside of a checkout.
+inline constexpr int kDpdkPluginAbi = 1;
+
 struct DpdkWireOptions {
   std::string port;       // number or name of a port of DPDK
   std::string arguments;  // of DPDK's environment (EAL), as on a command line, without quotes

@@ -93,6 +93,10 @@ Status Port::configure(uint32_t workers) {
   if (const int failed = rte_eth_dev_info_get(id_, &info); failed != 0) {
     return failed_to("capabilities of " + name_, failed);
   }
+  if (info.max_rx_queues == 0 || info.max_tx_queues == 0) {
+    return Error{"dpdk: " + name_ + " has no queues: " + std::to_string(info.max_rx_queues) +
+                 " to receive by and " + std::to_string(info.max_tx_queues) + " to send by"};
+  }
   receive_queues_ = static_cast<uint16_t>(std::min<uint32_t>(info.max_rx_queues, workers));
   transmit_queues_ = static_cast<uint16_t>(std::min<uint32_t>(info.max_tx_queues, workers));
   uint16_t mtu = kPacketBytes;
@@ -105,7 +109,6 @@ Status Port::configure(uint32_t workers) {
   conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
   conf.txmode.offloads = info.tx_offload_capa &
                          (RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
-  checks_checksums_ = conf.rxmode.offloads != 0;
   computes_checksums_ = (conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) != 0;
   if (can_steer(info, workers)) {
     reta_entries_ = info.reta_size;
@@ -128,7 +131,9 @@ Status Port::set_up_queues(const rte_eth_dev_info& info) {
   uint16_t sent = kDescriptors;
   rte_eth_dev_adjust_nb_rx_tx_desc(id_, &received, &sent);
   const int node = rte_eth_dev_socket_id(id_);
-  const uint32_t frames = kFramesPerQueue * receive_queues_ - 1;
+  const uint32_t queued = uint32_t{received} * receive_queues_ + uint32_t{sent} * transmit_queues_;
+  const uint32_t frames =
+      std::max(kFramesPerQueue * receive_queues_, queued + kFramesOfRequests) - 1;
   pool_ = rte_pktmbuf_pool_create_by_ops(("rubato_" + std::to_string(id_)).c_str(), frames, 0,
                                          kNoteBytes, kBufferBytes, node, "ring_mt_rts");
   if (pool_ == nullptr) {
@@ -151,12 +156,13 @@ Status Port::set_up_queues(const rte_eth_dev_info& info) {
   return Done{};
 }
 
-uint32_t Port::transmit(uint16_t queue, std::span<rte_mbuf*> frames) {
+Port::Transmitted Port::transmit(uint16_t queue, std::span<rte_mbuf*> frames) {
   const auto count = static_cast<uint16_t>(frames.size());
   const std::lock_guard guard(transmit_locks_[queue].lock);
   const uint16_t prepared =
       computes_checksums_ ? rte_eth_tx_prepare(id_, queue, frames.data(), count) : count;
-  return rte_eth_tx_burst(id_, queue, frames.data(), prepared);
+  const uint16_t taken = rte_eth_tx_burst(id_, queue, frames.data(), prepared);
+  return {taken, taken == prepared && prepared < count};
 }
 
 }  // namespace rubato::dpdk

@@ -30,6 +30,8 @@ namespace rubato::dpdk {
 inline constexpr size_t kReplyOffset = kFrameHalfBytes + 128;
 inline constexpr uint16_t kBufferBytes = kReplyOffset + kMaxDatagramPayload;
 inline constexpr uint32_t kFramesPerQueue = 8192;  // in all, for each receive queue
+// At least that many are neither in a receive nor in a transmit queue.
+inline constexpr uint32_t kFramesOfRequests = kFramesPerQueue / 2;
 
 // In the frame's private part.
 struct FrameNote {
@@ -62,7 +64,6 @@ class Port {
   // Entries of the card's table, if it can steer by it; else 0.
   uint32_t reta_entries() const { return reta_entries_; }
   bool computes_checksums() const { return computes_checksums_; }
-  bool checks_checksums() const { return checks_checksums_; }
   size_t most_payload() const { return most_payload_; }
 
   // Null: none is free.
@@ -72,8 +73,12 @@ class Port {
   uint32_t receive(uint16_t queue, std::span<rte_mbuf*> out) {
     return rte_eth_rx_burst(id_, queue, out.data(), static_cast<uint16_t>(out.size()));
   }
-  // How many of the frames the driver has taken over, the first ones. Any thread.
-  uint32_t transmit(uint16_t queue, std::span<rte_mbuf*> frames);
+  struct Transmitted {
+    uint32_t frames;     // that the driver has taken over, the first ones
+    bool refuses_next;   // it will never take the one behind them
+  };
+  // Any thread.
+  Transmitted transmit(uint16_t queue, std::span<rte_mbuf*> frames);
 
  private:
   struct alignas(limits::kCacheLineBytes) TransmitQueue {
@@ -96,7 +101,6 @@ class Port {
   uint32_t reta_entries_ = 0;
   size_t most_payload_ = 0;
   bool computes_checksums_ = false;
-  bool checks_checksums_ = false;
   bool started_ = false;
 };
 

@@ -96,6 +96,7 @@ void DpdkQueue::enqueue(rte_mbuf* frame, const DatagramPeer& to, size_t size) {
   frame->ol_flags = 0;
   if (port_.computes_checksums()) ask_for_checksum(frame, to, xdp::header_bytes(to));
   const std::lock_guard guard(lock_);
+  if (unsent_.load(std::memory_order_relaxed) == kBatch) push_locked();
   if (unsent_.load(std::memory_order_relaxed) == kBatch) {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return rte_pktmbuf_free(frame);
@@ -112,15 +113,31 @@ void DpdkQueue::push() {
   push_locked();
 }
 
-// What the port's ring has no room for stays for the next push.
+void DpdkQueue::lose(uint32_t first, uint32_t end) {
+  for (uint32_t i = first; i < end; ++i) rte_pktmbuf_free(frames_[i]);
+  lost_.fetch_add(end - first, std::memory_order_relaxed);
+}
+
+// What the port's ring has no room for stays for the next push, unless it has had none for long:
+// a drain waits for what is unsent.
 void DpdkQueue::push_locked() {
   const uint32_t count = unsent_.load(std::memory_order_relaxed);
-  uint32_t sent = 0;
-  for (uint32_t tries = 0; sent < count && tries < kMostTries; ++tries) {
-    sent += port_.transmit(sends_by_, std::span(frames_).subspan(sent, count - sent));
+  uint32_t done = 0;
+  for (uint32_t tries = 0; done < count && tries < kMostTries; ++tries) {
+    const auto taken = port_.transmit(sends_by_, std::span(frames_).subspan(done, count - done));
+    done += taken.frames;
+    if (!taken.refuses_next) continue;
+    lose(done, done + 1);
+    ++done;
   }
-  std::copy(frames_.begin() + sent, frames_.begin() + count, frames_.begin());
-  unsent_.store(count - sent, std::memory_order_relaxed);
+  failed_pushes_ = done > 0 ? 0 : failed_pushes_ + 1;
+  if (failed_pushes_ == kMostFailedPushes) {
+    lose(done, count);
+    done = count;
+    failed_pushes_ = 0;
+  }
+  std::copy(frames_.begin() + done, frames_.begin() + count, frames_.begin());
+  unsent_.store(count - done, std::memory_order_relaxed);
 }
 
 }  // namespace rubato::dpdk

@@ -36,10 +36,14 @@ class DpdkQueue final : public WireQueue {
  private:
   static constexpr uint32_t kBatch = 32;
   static constexpr uint32_t kMostTries = 64;
+  // Pushes in a row of which the driver takes nothing, as when the link is down.
+  static constexpr uint32_t kMostFailedPushes = 64;
 
   uint32_t take(std::span<Datagram> out);
   void enqueue(rte_mbuf* frame, const DatagramPeer& to, size_t size);
   void push_locked();
+  // The frames from `first` to before `end` are lost.
+  void lose(uint32_t first, uint32_t end);
 
   Port& port_;
   Receiver& receiver_;
@@ -51,6 +55,7 @@ class DpdkQueue final : public WireQueue {
   alignas(limits::kCacheLineBytes) SpinLock lock_;
   std::atomic<uint32_t> unsent_{0};  // written under the lock
   std::array<rte_mbuf*, kBatch> frames_{};
+  uint32_t failed_pushes_ = 0;
   std::atomic<uint64_t> lost_{0};
 };
 

@@ -7,6 +7,14 @@
 #include <cstring>
 
 namespace rubato::dpdk {
+namespace {
+
+// As far as the card has looked.
+bool has_wrong_checksum(const rte_mbuf* frame) {
+  return (frame->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD;
+}
+
+}  // namespace
 
 Status Receiver::start(uint32_t workers) {
   queues_ = std::vector<Queue>(port_.receive_queues());
@@ -15,7 +23,8 @@ Status Receiver::start(uint32_t workers) {
         "rubato_" + std::to_string(port_.id()) + "_" + std::to_string(worker);
     inboxes_.emplace_back(rte_ring_create(name.c_str(), kInboxFrames,
                                           rte_eth_dev_socket_id(port_.id()),
-                                          RING_F_MP_RTS_ENQ | RING_F_SC_DEQ));
+                                          RING_F_MP_RTS_ENQ | RING_F_SC_DEQ |
+                                              RING_F_EXACT_SZ));
     if (inboxes_.back() == nullptr) {
       return Error{std::string("dpdk: a ring of frames: ") + rte_strerror(rte_errno)};
     }
@@ -40,24 +49,26 @@ void Receiver::take_from(uint16_t queue, Instant now) {
   from.taken.store(false, std::memory_order_release);
 }
 
-// In one piece, which ends before the reply's headers, and with a right checksum if the card knows.
-bool Receiver::is_whole(const rte_mbuf* frame) const {
+// Where a reply's headers and payload will lie, or the answer's last bytes, is free.
+bool Receiver::has_room(const rte_mbuf* frame) {
   constexpr size_t kMost = kReplyOffset - xdp::kMostHeaderBytes - kMostAnswerGrowth;
-  return frame->nb_segs == 1 && frame->data_off + frame->data_len <= kMost &&
-         (frame->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) != RTE_MBUF_F_RX_L4_CKSUM_BAD;
+  return frame->data_off + frame->data_len <= kMost;
 }
 
-// Ports made of rings pass frames of others' pools on, which have no room for a reply.
+// A frame of the port's pool that nobody else refers to. Ports made of rings pass on what others
+// made: frames of their pools, which have no room for a reply, or that only refer to other bytes.
 rte_mbuf* Receiver::own(rte_mbuf* frame, Queue& queue) {
-  if (frame->pool == port_.pool()) return frame;
-  rte_mbuf* const copy = frame->nb_segs == 1 ? port_.allocate() : nullptr;
+  if (frame->pool == port_.pool() && RTE_MBUF_DIRECT(frame) && rte_mbuf_refcnt_read(frame) == 1) {
+    return frame;
+  }
+  rte_mbuf* const copy = port_.allocate();
   char* const to =
       copy == nullptr ? nullptr : rte_pktmbuf_append(copy, rte_pktmbuf_data_len(frame));
   if (to != nullptr) {
     std::memcpy(to, rte_pktmbuf_mtod(frame, const char*), rte_pktmbuf_data_len(frame));
-    copy->ol_flags = frame->ol_flags;
+    copy->ol_flags = frame->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
   } else {
-    ++queue.no_frame;
+    ++(copy == nullptr ? queue.no_frame : queue.malformed);
     rte_pktmbuf_free(copy);
   }
   rte_pktmbuf_free(frame);
@@ -66,9 +77,13 @@ rte_mbuf* Receiver::own(rte_mbuf* frame, Queue& queue) {
 
 void Receiver::sort(uint16_t queue, rte_mbuf* frame, Instant now) {
   Queue& counts = queues_[queue];
+  if (frame->nb_segs != 1) {
+    ++counts.malformed;
+    return rte_pktmbuf_free(frame);
+  }
   frame = own(frame, counts);
   if (frame == nullptr) return;
-  if (!is_whole(frame)) {
+  if (!has_room(frame)) {
     ++counts.malformed;
     return rte_pktmbuf_free(frame);
   }
@@ -76,7 +91,10 @@ void Receiver::sort(uint16_t queue, rte_mbuf* frame, Instant now) {
   note.arrived = now;
   sort_frame(rte_pktmbuf_mtod(frame, char*), frame->data_len, port_.host(), note.sorted);
   switch (note.sorted.kind) {
-    case FrameKind::kDatagram: return hand_over(queue, frame);
+    case FrameKind::kDatagram:
+      if (!has_wrong_checksum(frame)) return hand_over(queue, frame);
+      ++counts.malformed;
+      break;
     case FrameKind::kAnswer: return answer(queue, frame, note.sorted.answer_bytes);
     case FrameKind::kFragment: ++counts.fragments; break;
     case FrameKind::kMalformed: ++counts.malformed; break;
@@ -91,7 +109,7 @@ void Receiver::answer(uint16_t queue, rte_mbuf* frame, size_t bytes) {
   frame->pkt_len = static_cast<uint32_t>(bytes);
   frame->ol_flags = 0;
   const auto by = static_cast<uint16_t>(queue % port_.transmit_queues());
-  if (port_.transmit(by, {&frame, 1}) == 0) rte_pktmbuf_free(frame);
+  if (port_.transmit(by, {&frame, 1}).frames == 0) rte_pktmbuf_free(frame);
 }
 
 void Receiver::hand_over(uint16_t queue, rte_mbuf* frame) {

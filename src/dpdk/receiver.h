@@ -57,7 +57,7 @@ class Receiver {
 
   void take_from(uint16_t queue, Instant now);
   void sort(uint16_t queue, rte_mbuf* frame, Instant now);
-  bool is_whole(const rte_mbuf* frame) const;
+  static bool has_room(const rte_mbuf* frame);
   rte_mbuf* own(rte_mbuf* frame, Queue& queue);
   void answer(uint16_t queue, rte_mbuf* frame, size_t bytes);
   void hand_over(uint16_t queue, rte_mbuf* frame);

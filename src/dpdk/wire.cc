@@ -53,10 +53,11 @@ DatagramDrops DpdkWire::drops() const {
   DatagramDrops drops;
   receiver_.add_to(drops);
   for (const auto& queue : queues_) drops.unsent += queue->lost();
+  // (Not rx_nombuf: that counts a driver's attempts to allocate, and what waits meanwhile is not
+  // lost.)
   rte_eth_stats counts{};
   if (rte_eth_stats_get(port_.id(), &counts) != 0) return drops;
   drops.ring_full += counts.imissed;
-  drops.no_frame += counts.rx_nombuf;
   drops.malformed += counts.ierrors;
   return drops;
 }
