@@ -94,6 +94,7 @@ namespace internal {
 // some `route`, template or not, whatever its parameters.
 struct HookNames {
   void route() {}
+  void begins() {}
   void quantum() {}
   void expired() {}
   void requeue() {}
@@ -120,6 +121,12 @@ template <class P, class H>
 concept NextFits = requires(const P& policy, typename P::Worker& worker, WorkerId me, H& host) {
   { policy.next(worker, me, host) } -> std::same_as<Job*>;
 };
+template <class P, class H>
+concept BeginsFits =
+    requires { &Named<P>::begins; } ||
+    requires(const P& policy, typename P::Worker& worker, const Job& job, WorkerId me, H& host) {
+      { policy.begins(worker, job, me, host) } -> std::same_as<void>;
+    };
 template <class P, class H>
 concept QuantumFits = requires {
   &Named<P>::quantum;
@@ -181,9 +188,9 @@ concept ExplainFits = requires { &Named<P>::explain; } ||
 
 template <Policy P, class H = ArchetypeHost<P>>
 inline constexpr bool kHooksFit =
-    internal::RouteFits<P, H> && internal::NextFits<P, H> && internal::QuantumFits<P, H> &&
-    internal::ExpiredFits<P, H> && internal::RequeueFits<P, H> && internal::FinishedFits<P> &&
-    internal::DispatchFits<P, H> && internal::ManageFits<P, H> &&
+    internal::RouteFits<P, H> && internal::NextFits<P, H> && internal::BeginsFits<P, H> &&
+    internal::QuantumFits<P, H> && internal::ExpiredFits<P, H> && internal::RequeueFits<P, H> &&
+    internal::FinishedFits<P> && internal::DispatchFits<P, H> && internal::ManageFits<P, H> &&
     internal::MayServeFits<P, H> && internal::AdaptFits<P, H> &&
     internal::PeriodFits<P> && internal::InitialPlanFits<P> && internal::ExplainFits<P>;
 
@@ -193,10 +200,10 @@ constexpr auto instantiate_hooks() {
   using H = ArchetypeHost<P>;
   static_assert(Host<H, typename P::Plan>);
   static_assert(ManagedHost<H> == kManages<P> && SteeringHost<H> == kSteersFlows<P>);
-  return std::tuple(&hook::route<P, H>, &hook::next<P, H>, &hook::quantum<P, H>,
-                    &hook::expired<P, H>, &hook::requeue<P, H>, &hook::finished<P>,
-                    &hook::dispatch<P, H>, &hook::manage<P, H>, &hook::may_serve<P, H>,
-                    &hook::adapt<P, H>);
+  return std::tuple(&hook::route<P, H>, &hook::next<P, H>, &hook::begins<P, H>,
+                    &hook::quantum<P, H>, &hook::expired<P, H>, &hook::requeue<P, H>,
+                    &hook::finished<P>, &hook::dispatch<P, H>, &hook::manage<P, H>,
+                    &hook::may_serve<P, H>, &hook::adapt<P, H>);
 }
 
 }  // namespace rubato

@@ -73,6 +73,12 @@ struct QuantumWritesToo : Least {
   Nanos quantum(const Worker&, Job&, H&) const;
 };
 
+struct BeginsNowhere : Least {
+  using Least::Least;
+  template <class H>
+  void begins(Worker&, const Job&, H&) const;
+};
+
 struct ExpiredSaysBool : Least {
   using Least::Least;
   template <class H>
@@ -112,6 +118,7 @@ static_assert(!Policy<OrdersAnInbox>);
 static_assert(!Policy<OrdersByWordAndAge>);
 static_assert(kHooksFit<WritesItsWord>);
 static_assert(!kHooksFit<QuantumWritesToo>);
+static_assert(!kHooksFit<BeginsNowhere>);
 static_assert(!kHooksFit<ExpiredSaysBool>);
 static_assert(!kHooksFit<ExpiredSeesNoJob>);
 static_assert(!kHooksFit<FinishedIsNotConst>);

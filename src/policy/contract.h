@@ -16,7 +16,10 @@
 // of namespace `hook` hold the defaults, written once, and hosts call only those:
 //   route(job, at, host)            -> QueueRef   a request arrived at worker `at`
 //   next(worker, me, host)          -> Job*       worker `me` is free; null = nothing to do
-//   quantum(worker, job, host)      -> Nanos      a slice starts; Nanos::max() = no end
+//   begins(worker, job, me, host)                 a job begins or goes on at worker `me`, or is
+//                                                 long from now on, whoever chose it: also one of
+//                                                 another group, or the next of its flow
+//   quantum(worker, job, host)      -> Nanos      how long a slice of it is; Nanos::max() = no end
 //   expired(job, me, host)          -> SliceDecision    its slice on worker `me` has ended
 //   requeue(job, why, me, host)     -> QueueRef   it goes back
 //   finished(worker, job, service)                it is done, after `service` on workers in all
@@ -33,7 +36,8 @@
 //   * It puts the job where route or requeue said. If that queue is full, an arrival is refused
 //     (and counted), a preempted job keeps its worker for another slice.
 //   * `quantum` is asked only of jobs that kPreempts covers: when such a job is given to a worker,
-//     or when it becomes long there. On kContinue the slice is renewed with the same length.
+//     or when it becomes long there, after `begins`. On kContinue the slice is renewed with the
+//     same length. It changes nothing: it may also be asked of a job that does not begin.
 //   * A policy may write one field of a job, `policy_word`: in `route` and `requeue`, which get a
 //     Job&, and in `next`, of what it takes. The other hooks read.
 //   * `expired` may run on another core than the job, the timer core's: it may read depths, first
@@ -184,7 +188,7 @@ constexpr bool orders_fit(std::span<const QueueDeclaration> queues) {
 
 // Every policy names itself, its tunables and its queues. kQueues[0] is where requests arrive,
 // unless `route` says otherwise. A policy may also claim by `static constexpr bool`, and the
-// conformance tests hold it to that:
+// conformance tests hold it to that, or its hosts to it (kLowestIdleFirst, kParksEmpty):
 //   kWorkConserving    no worker idles while a job waits
 //   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
 //                      its own: a host that knows the idle workers need not ask them all

@@ -9,7 +9,9 @@
 // type: the first worker that may serve it. Worker w serves the types that begin at or before w,
 // shortest first. That is Algorithm 1 seen from the worker that is free. Of several idle workers
 // the algorithm takes one that is reserved for the type first, which is the lowest of those that
-// may serve it.
+// may serve it. Not where all workers are taken before a group's turn, or it is helped: its first
+// worker is then lowered into those of shorter types, which it shares, and the lowest may be one of
+// these.
 //
 // The paper counts demand by completions and rounds it, so that a type that gets too few workers
 // looks rare, and longer types may be left with fewer than they need. `literal` does that. Without

@@ -81,6 +81,14 @@ Job* next(const P& policy, typename P::Worker& worker, WorkerId me, H& host) {
 }
 
 template <Policy P, class H>
+void begins(const P& policy, typename P::Worker& worker, const Job& job, WorkerId me, H& host) {
+  if constexpr (requires { policy.begins(worker, job, me, host); }) {
+    RUBATO_DCHECK(me.value < host.workers());
+    policy.begins(worker, job, me, host);
+  }
+}
+
+template <Policy P, class H>
 Nanos quantum(const P& policy, const typename P::Worker& worker, const Job& job, H& host) {
   if constexpr (requires { policy.quantum(worker, job, host); }) {
     const Nanos slice = policy.quantum(worker, job, host);

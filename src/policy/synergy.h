@@ -48,7 +48,7 @@ class Synergy {
   struct Worker {
     Nanos short_service;  // EMA of service times of requests never marked long; 0 = no sample yet
     bool reserved = false;  // when it chose last
-    WorkerId me;            // with long_victims_first
+    bool in_long = false;   // as it has published, with long_victims_first
     SynergyFlows flows;
   };
   struct Central {
@@ -74,7 +74,7 @@ class Synergy {
   template <class H>
   Job* next(Worker& worker, WorkerId me, H& host) const {
     worker.reserved = is_reserved(me, host);
-    if (config_.long_victims_first) leave_long(worker, me, host);
+    say_long(worker, me, false, host);
     if (!worker.reserved && host.plan().check_wait_queue) {  // lines 3-5
       if (Job* job = config_.waiting.dequeue(host)) return job;
     }
@@ -87,12 +87,15 @@ class Synergy {
     return config_.stealing ? steal(worker, me, host) : nullptr;
   }
 
+  // Not every request that a worker serves comes out of next().
+  template <class H>
+  void begins(Worker& worker, const Job& job, WorkerId me, H& host) const {
+    say_long(worker, me, job.job_class == JobClass::kLong, host);
+  }
+
   // 5.1.1.2: the EMA times the factor in force.
   template <class H>
-  Nanos quantum(const Worker& worker, const Job& job, H& host) const {
-    if (config_.long_victims_first && job.job_class == JobClass::kLong) {
-      host.publish_hint(worker.me, kInNoLong, kInLong);
-    }
+  Nanos quantum(const Worker& worker, const Job&, H& host) const {
     if (worker.reserved) return std::max(config_.quantum_min, Nanos(1));  // it has to leave
     if (config_.fixed_quantum > Nanos()) return config_.fixed_quantum;
     return dynamic_quantum().of(worker.short_service, host.plan().factor);
@@ -182,9 +185,10 @@ class Synergy {
   static constexpr uint64_t kInNoLong = 0;
   static constexpr uint64_t kInLong = 1;
   template <class H>
-  static void leave_long(Worker& worker, WorkerId me, H& host) {
-    worker.me = me;
-    if (host.hint(me) == kInLong) host.publish_hint(me, kInLong, kInNoLong);
+  void say_long(Worker& worker, WorkerId me, bool is_long, H& host) const {
+    if (!config_.long_victims_first || worker.in_long == is_long) return;
+    worker.in_long = is_long;
+    host.publish_hint(me, is_long ? kInNoLong : kInLong, is_long ? kInLong : kInNoLong);
   }
 
   // The published code, before lines 10-15: one request, whatever the threshold, from an inbox

@@ -156,7 +156,7 @@ class SynergyBesideLong : public SynergyTest {
     Job job;
     job.job_class = job_class;
     steals(me);
-    policy_.quantum(workers_[me], job, host);
+    policy_.begins(workers_[me], job, WorkerId{me}, host);
   }
 
   const Synergy policy_{{.long_victims_first = true}};
@@ -183,6 +183,22 @@ TEST_F(SynergyBesideLong, a_worker_that_has_left_its_long_request_is_as_any_othe
   begins(1, JobClass::kShort);  // is never told
   fill(inbox(1), 1);
   EXPECT_EQ(steals(0), nullptr);
+}
+
+// Such as the next request of its flow.
+TEST_F(SynergyBesideLong, a_short_request_that_the_policy_did_not_choose_ends_the_long_one) {
+  begins(2, JobClass::kLong);
+  policy_.begins(workers_[2], Job(), WorkerId{2}, host);
+  fill(inbox(2), 1);
+  EXPECT_EQ(steals(0), nullptr);
+}
+
+// The core asks of requests that a worker refuses, and before any has begun.
+TEST_F(SynergyBesideLong, a_question_for_the_quantum_tells_nobody_of_a_long_request) {
+  Job job;
+  job.job_class = JobClass::kLong;
+  policy_.quantum(workers_[2], job, host);
+  for (uint32_t worker = 0; worker < 4; ++worker) EXPECT_EQ(host.hint(WorkerId{worker}), 0u);
 }
 
 TEST_F(SynergyNext, without_stealing_other_inboxes_are_not_looked_at) {

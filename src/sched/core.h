@@ -401,6 +401,7 @@ class Core {
 
   // A slice whose end will be looked at, if the policy can preempt this request at all.
   void start_slice(Request& request) {
+    hook::begins(policy_, state_, request, platform_.me(), platform_.host());
     if constexpr (P::kPreempts == Preempts::kNothing) return platform_.disarm();
     const bool timed = P::kPreempts == Preempts::kEverything ||
                        request.job_class == JobClass::kLong || by_age(classify_);

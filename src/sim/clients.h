@@ -76,7 +76,7 @@ class Clients {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  struct Session {
+  struct alignas(limits::kCacheLineBytes) Session {
     int64_t credit = 0;
     int64_t underway = 0;
     Instant at_server;  // its last packet
@@ -86,8 +86,9 @@ class Clients {
     uint32_t queued = 0;
     bool demand_advertised = false;
   };
-  // Each request touches the session of its flow, which of 100,000 is in no near cache.
-  static_assert(sizeof(Session) <= limits::kCacheLineBytes);
+  // Each request touches the session of its flow, which of 100,000 is in no near cache: one line
+  // of it.
+  static_assert(sizeof(Session) == limits::kCacheLineBytes);
   // A request that waits for credit, and the next one of its session; or a free place, and the next
   struct Waiting {
     Offer offer;

@@ -14,6 +14,7 @@
 #include "base/name_list.h"
 #include "base/toml_guard.h"
 #include "sim/cost_fields.h"
+#include "sim/hyperthreads.h"
 #include "sim/stalls.h"
 #include "workload/duration.h"
 
@@ -254,8 +255,8 @@ Result<Costs> parse_costs(std::string_view text, std::string_view file) {
   Reader reader(root, file);
   visit_cost_fields(costs, reader);
   if (const auto error = reader.first_error()) return *error;
-  if (const Status fit = check_stalls(costs.stalls); !fit) {
-    return Error{std::string(file) + ": " + fit.error()};
+  for (const Status& fit : {check_stalls(costs.stalls), check_hyperthreads(costs)}) {
+    if (!fit) return Error{std::string(file) + ": " + fit.error()};
   }
   return costs;
 }

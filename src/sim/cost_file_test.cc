@@ -49,6 +49,12 @@ TEST(CostFile, hyperthreads_have_a_number_a_slowdown_and_a_placement) {
   EXPECT_EQ(costs.value().hyperthreads.placement, Placement::kSpread);
   EXPECT_NE(error_of("[hyperthreads]\nslowdown = 90\n").find("hyperthreads.slowdown"),
             std::string::npos);
+  for (const char* alone : {"slowdown = 120", "placement = 'spread'"}) {
+    EXPECT_EQ(error_of(std::string("[hyperthreads]\n") + alone + "\n"),
+              "f.toml: hyperthreads.slowdown and placement go with hyperthreads.threads");
+  }
+  EXPECT_EQ(error_of("[hyperthreads]\nthreads = 18\n[stalls]\nevery = '1ms'\nlength = '9us'\n"),
+            "f.toml: hyperthreads.threads and stalls do not go together");
 }
 
 TEST(CostFile, words_choose) {

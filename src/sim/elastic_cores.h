@@ -74,7 +74,8 @@ class ElasticCores {
     uint32_t least = workers_.size();
     for (uint32_t w = 0; w < workers_.size(); ++w) {
       if (!server_.cores().available(w) || server_.cores().leaving(w)) continue;
-      if (server_.cores().state(w) == CoreAllocation::State::kPolling && context_.idle.has(w)) {
+      const bool polls = server_.cores().state(w) == CoreAllocation::State::kPolling;
+      if (polls && context_.idle.has(w) && workers_[w].may_park()) {
         return workers_[w].park();
       }
       if (least == workers_.size() || delays_[w] < delays_[least]) least = w;

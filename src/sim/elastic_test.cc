@@ -170,6 +170,23 @@ TEST(Elastic, workers_that_are_spread_over_cores_do_more_than_those_that_are_pac
   EXPECT_NEAR(gain, (14 + 2 * 1.2) / 16, 0.01);
 }
 
+// The allocator never grants on delay, so that only an SBB worker itself comes back to its queue.
+TEST(Elastic, a_core_that_was_taken_in_a_stall_leaves_nobody_behind) {
+  sim::Setup setup = at_load(0.03, "util-range", 5'000);
+  setup.workers = 8;
+  setup.costs = load_costs("sbb-testbed").value();
+  setup.costs.stalls = {Nanos::millis(1), Nanos::micros(200), StallLengths::kConstant,
+                        StallsHit::kCore};
+  setup.workload.rate = 0.03 * 8 * 1e5;
+  setup.workload.flows.count = 100;
+  setup.elastic->cores_settings = {{"threshold", "0us"}, {"pause", "on"}};
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    setup.seed = seed;
+    const Outcome outcome = run(setup, "sbb");
+    EXPECT_EQ(counter(outcome, "left_waiting"), 0u) << seed;
+  }
+}
+
 TEST(Elastic, policies_that_would_have_to_know_who_is_parked_are_refused_by_name) {
   for (const char* policy : {"fcfs", "jbsq", "altocumulus"}) {
     const Result<Outcome> outcome = simulate(policy, {}, at_load(0.5, "static", 1000));

@@ -194,6 +194,15 @@ TEST(Engine, siblings_that_are_both_busy_take_longer) {
   EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 9000);
 }
 
+// Three requests take turns at two siblings, which are always busy. A slice of 4000 of work lasts
+// 6000, so that the third, which has two of them, waits for the first slices and runs in the next.
+TEST(Engine, slices_beside_a_busy_sibling_are_of_work) {
+  sim::Setup setup = scripted(2, {{1000, 12'000}, {1000, 12'000}, {1000, 8'000}});
+  setup.costs.hyperthreads = {.threads = 2, .slowdown = 150, .placement = Placement::kPack};
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos::micros(4)});
+  EXPECT_NEAR(static_cast<double>(latency_of_shot(outcome, 2)), 18'000, 30);
+}
+
 TEST(Engine, a_machine_has_a_hardware_thread_for_every_worker) {
   sim::Setup setup = ideal(4, "fixed-1", 0.5, 1000);
   setup.costs.hyperthreads.threads = 3;

@@ -247,7 +247,7 @@ void explain_hyperthreads(const Costs::Hyperthreads& h, Lines& lines) {
                                                    : "on a core of its own") +
                   " if it can; work takes " + std::to_string(h.slowdown) +
                   " % of its time while the sibling serves, too, and slices are of work; an idle "
-                  "sibling costs nothing");
+                  "sibling costs nothing, nor does one that only has to send its last reply");
 }
 
 void explain_workers(const Setup& setup, Lines& lines) {

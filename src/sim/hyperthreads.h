@@ -9,10 +9,23 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "sim/costs.h"
 
 namespace rubato::sim {
+
+// Fails with one line where what a machine says of its hardware threads does not go together. The
+// stall of a worker would have to stop what its sibling loses, which is not modelled.
+inline Status check_hyperthreads(const Costs& costs) {
+  const Costs::Hyperthreads& prices = costs.hyperthreads;
+  if (prices.threads == 0) {
+    if (prices == Costs::Hyperthreads()) return Done{};
+    return Error{"hyperthreads.slowdown and placement go with hyperthreads.threads"};
+  }
+  if (costs.stalls.length == Nanos()) return Done{};
+  return Error{"hyperthreads.threads and stalls do not go together"};
+}
 
 class Hyperthreads {
  public:

@@ -9,13 +9,16 @@
 
 #include "base/prng.h"
 #include "policy/jbsq.h"
+#include "policy/steal.h"
 #include "sim/bit_ring.h"
 #include "sim/event_queue.h"
+#include "sim/hyperthreads.h"
 #include "sim/job_queue.h"
 #include "sim/nic.h"
 #include "sim/orderable_job_queue.h"
 #include "sim/queue_set.h"
 #include "sim/request.h"
+#include "sim/sim_host.h"
 
 namespace rubato::sim {
 namespace {
@@ -364,6 +367,75 @@ TEST(Nic, flows_beyond_the_rule_table_are_counted_and_hashed) {
   for (uint64_t flow = 0; flow < Nic::kMostRules + 5; ++flow) nic.steer(flow, Instant());
   EXPECT_EQ(nic.rules(), Nic::kMostRules);
   EXPECT_EQ(nic.ruleless(), 5u);
+}
+
+// At 130 % 30 of 130 are lost while both are busy.
+TEST(Hyperthreads, a_worker_loses_only_while_its_sibling_is_busy_too) {
+  Hyperthreads threads({.threads = 4, .slowdown = 130, .placement = Placement::kPack}, 3);
+  threads.begin(0, Instant(1000));
+  EXPECT_EQ(threads.lost(0, Instant(2000)), Nanos());
+  threads.begin(1, Instant(2000));
+  threads.begin(2, Instant(2000));  // alone on its core
+  EXPECT_EQ(threads.lost(0, Instant(3300)), Nanos(300));
+  EXPECT_EQ(threads.lost(1, Instant(3300)), Nanos(300));
+  threads.end(1, Instant(3300));
+  EXPECT_EQ(threads.lost(0, Instant(9000)), Nanos(300));
+  EXPECT_EQ(threads.lost(2, Instant(9000)), Nanos());
+}
+
+// Are workers a and b siblings? Both idle before and after.
+bool share(Hyperthreads& threads, uint32_t a, uint32_t b, Instant at) {
+  const Nanos before = threads.lost(a, at);
+  threads.begin(a, at);
+  threads.begin(b, at);
+  const Instant later = at + Nanos(1000);
+  threads.end(a, later);
+  threads.end(b, later);
+  return threads.lost(a, later) > before;
+}
+
+TEST(Hyperthreads, a_worker_that_comes_back_gets_a_thread_by_the_placement) {
+  // Three cores, of which the last has one thread. Packed: 0 and 1, 2 and 3.
+  Hyperthreads packed({.threads = 5, .slowdown = 200, .placement = Placement::kPack}, 4);
+  EXPECT_TRUE(share(packed, 0, 1, Instant(0)));
+  EXPECT_TRUE(share(packed, 2, 3, Instant(10'000)));
+  packed.leave(1);
+  packed.leave(2);
+  packed.place(2);  // beside 0, the first that is alone
+  EXPECT_TRUE(share(packed, 0, 2, Instant(20'000)));
+  EXPECT_FALSE(share(packed, 2, 3, Instant(30'000)));
+
+  // Spread: 0, 1 and 2 alone, then 3 beside 0.
+  Hyperthreads spread({.threads = 5, .slowdown = 200, .placement = Placement::kSpread}, 4);
+  EXPECT_TRUE(share(spread, 0, 3, Instant(0)));
+  EXPECT_FALSE(share(spread, 0, 1, Instant(10'000)));
+  spread.leave(2);
+  spread.leave(3);
+  spread.place(3);  // on the core that 2 had, which has one thread
+  EXPECT_FALSE(share(spread, 0, 3, Instant(20'000)));
+  spread.place(2);
+  EXPECT_TRUE(share(spread, 0, 2, Instant(30'000)));
+}
+
+// A thief takes 100 ns, and 1000 for each request beyond the first.
+TEST(SimHost, of_several_thieves_the_victim_waits_for_the_last) {
+  Costs costs;
+  costs.worker.steal = {Nanos(100), Nanos(100)};
+  costs.worker.steal_each = Nanos(1000);
+  costs.worker.take = {Nanos(7), Nanos(7)};
+  costs.worker.stolen_from = Nanos(50);
+  const BitRing idle(3);
+  Nic nic(costs.nic, 3, 1);
+  SimHost<Steal, false> host(Steal({}), costs, 3, 1, idle, nic, nullptr);
+  std::vector<Job> jobs(8);
+  for (Job& job : jobs) ASSERT_TRUE(host.insert({0, 1}, &job));
+  for (const auto& [thief, batch] : {std::pair{0u, 4u}, std::pair{2u, 1u}}) {
+    host.call_as(thief);
+    ASSERT_NE(host.steal({0, 1}, {0, thief}, batch), nullptr);
+  }
+  host.call_as(1);
+  ASSERT_NE(host.take({0, 1}), nullptr);
+  EXPECT_EQ(host.meter().spent(), Nanos(3100 + 50 + 7));
 }
 
 }  // namespace

@@ -260,10 +260,12 @@ class SimHost {
     meter_.spend(ordered);
     alone_until = std::max(alone_until, now()) + costs().worker.ordered_alone;
   }
-  // Costs::Worker::stolen_from.
+  // Costs::Worker::stolen_from. Of several thieves the victim waits for the last.
   void note_stolen(QueueRef victim) {
     if (kIdeal || stolen_until_[victim.declaration].empty()) return;
-    stolen_until_[victim.declaration][victim.index] = now() + meter_.spent();
+    Instant& stolen_until = stolen_until_[victim.declaration][victim.index];
+    const Instant done = now() + meter_.spent();
+    stolen_until = stolen_until == Instant::never() ? done : std::max(stolen_until, done);
   }
   void regain(QueueRef q) {
     if (stolen_until_[q.declaration].empty() || caller_ != q.index) return;

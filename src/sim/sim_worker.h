@@ -203,9 +203,21 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // ---- Its core, of an elastic server ---------------------------------------------------------
 
-  // Requests in its ring or its queue are for others. Requires a worker without a request.
+  // What waits at the worker is found by others, or nothing does.
+  bool may_park() const {
+    if (!kParksWhenEmpty<P>) return true;
+    if (context_.polled() && !ring().empty()) return false;
+    for (uint32_t d = 0; d < P::kQueues.size(); ++d) {
+      if (P::kQueues[d].scope == Scope::kPerWorker && waiting_in({d, id_}) > 0) return false;
+    }
+    return true;
+  }
+
+  // Requests in its ring or its queue are for others. Requires a worker without a request that
+  // may_park().
   void park() {
     RUBATO_DCHECK(running_ == nullptr);
+    RUBATO_CHECK(may_park());  // what waits where nobody else looks would wait for ever
     host().call_as(id_);
     while (context_.polled() && !ring().empty()) poll();
     if (context_.idle.has(id_)) {
@@ -654,17 +666,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // An idle worker is asked whether it goes on polling.
   void ask() {
-    if (cores().leaving(id_) || cores().parks_now(id_, now())) return park();
+    if (may_park() && (cores().leaving(id_) || cores().parks_now(id_, now()))) return park();
     schedule(Next::kAsk, now() + CoreAllocation::kAskAgain);
-  }
-
-  bool may_park() const {
-    if (!kParksWhenEmpty<P>) return true;
-    if (context_.polled() && !ring().empty()) return false;
-    for (uint32_t d = 0; d < P::kQueues.size(); ++d) {
-      if (P::kQueues[d].scope == Scope::kPerWorker && waiting_in({d, id_}) > 0) return false;
-    }
-    return true;
   }
 
   // ---- Its sibling, of a worker that shares its core ------------------------------------------
@@ -695,7 +698,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   void released() {
     free_at_ = now();
     if constexpr (Server::kElastic) {
-      if (cores().leaving(id_)) return park();
+      if (cores().leaving(id_) && may_park()) return park();
     }
     host().call_as(id_);
     choose();

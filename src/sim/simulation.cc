@@ -10,6 +10,7 @@
 #include "policy/unit.h"
 #include "sim/event_queue.h"
 #include "sim/hosted_server.h"
+#include "sim/hyperthreads.h"
 #include "sim/sim_policy.h"
 #include "sim/stalls.h"
 
@@ -25,6 +26,9 @@ Status check(const Setup& setup) {
     return Error{"workers: takes 1 to " + std::to_string(limits::kSimulatedWorkers)};
   }
   if (Status fit = check_stalls(setup.costs.stalls); !fit) return fit;
+  if (const Status fit = check_hyperthreads(setup.costs); !fit) {
+    return Error{"costs: " + fit.error()};
+  }
   const uint32_t threads = setup.costs.hyperthreads.threads;
   if (threads > 0 && threads < setup.workers) {
     return Error{"costs: hyperthreads.threads: the machine has fewer than there are workers"};

@@ -236,7 +236,7 @@ def stages(variant):
 
 
 def uneven(variant):
-    return sbb(FIXED, flows=FEW, variant=variant, more=UNEVEN)
+    return sbb(FIXED, costs=machines.SBB_VICTIMS, flows=FEW, variant=variant, more=UNEVEN)
 
 
 def _judge_thirteenth(sim):
