@@ -2,6 +2,7 @@
 #include "process/live_options.h"
 
 #include <algorithm>
+#include <mutex>
 #include <type_traits>
 
 #include "base/name_list.h"
@@ -35,6 +36,19 @@ Status read(std::string_view name, std::string_view value, SchedulerOptions& opt
   return read;
 }
 
+// The settings of a policy, or of an allocator of cores, do not outlive it.
+Status read_all(const LiveOptions::Lines& wanted, SchedulerOptions& options) {
+  for (const auto& [name, value] : wanted) {
+    if (name == "policy" && policy_called(value) != options.policy) options.policy_settings.clear();
+    if (name == "cores" && value != options.cores) options.cores_settings.clear();
+  }
+  for (const auto& [name, value] : wanted) {
+    const Status is_right = read(name, value, options);
+    if (!is_right.ok()) return Error{name + ": " + is_right.error()};
+  }
+  return Done{};
+}
+
 }  // namespace
 
 LiveOptions::Lines LiveOptions::all() const {
@@ -57,26 +71,27 @@ Recording* LiveOptions::recorder_of(std::string_view key) const {
   return nullptr;
 }
 
-// The settings of a policy, or of an allocator of cores, do not outlive it.
+Status change_options(Runtime& runtime,
+                      const std::function<Status(SchedulerOptions& options)>& edit) {
+  static std::mutex one_at_a_time;  // of the process, which has one server
+  const std::scoped_lock lock(one_at_a_time);
+  SchedulerOptions options = runtime.scheduler_options();
+  if (Status edited = edit(options); !edited.ok()) return edited;
+  return runtime.change(options);
+}
+
 Status LiveOptions::set(const Lines& wanted) const {
-  SchedulerOptions options = runtime_.scheduler_options();
-  const std::string policy = options.policy;
-  const std::string cores = options.cores;
   for (const auto& [name, value] : wanted) {
-    if (name == "policy" && policy_called(value) != policy) options.policy_settings.clear();
-    if (name == "cores" && value != cores) options.cores_settings.clear();
+    Recording* const recording = recorder_of(name);
+    if (recording == nullptr) continue;
+    if (value != "yes" && value != "no") return Error{name + ": takes yes or no"};
+    if (wanted.size() > 1) return Error{name + ": is set alone"};
+    const Status recorded = recording->record(value == "yes");
+    return recorded.ok() ? recorded : Error{name + ": " + recorded.error()};
   }
-  for (const auto& [name, value] : wanted) {
-    if (Recording* const recording = recorder_of(name)) {
-      if (value != "yes" && value != "no") return Error{name + ": takes yes or no"};
-      if (wanted.size() > 1) return Error{name + ": is set alone"};
-      const Status recorded = recording->record(value == "yes");
-      return recorded.ok() ? recorded : Error{name + ": " + recorded.error()};
-    }
-    const Status is_right = read(name, value, options);
-    if (!is_right.ok()) return Error{name + ": " + is_right.error()};
-  }
-  return runtime_.change(options);
+  return change_options(runtime_, [&wanted](SchedulerOptions& options) {
+    return read_all(wanted, options);
+  });
 }
 
 }  // namespace rubato

@@ -91,12 +91,11 @@ void log_end(const ServingOptions& options, bool drained) {
            options.stop_note.empty() ? "stopped" : "stopped; " + options.stop_note);
 }
 
-Status set_and_log(const LiveOptions& options, const std::string& name,
-                   const std::string& value) {
-  const Status set = options.set({{name, value}});
+Status set_and_log(const LiveOptions& options, const Exporter::Setting& wanted) {
+  const Status set = options.set({{wanted.name, wanted.value}});
   if (set.ok()) {
     log_line(LogLevel::kInfo, LogEvent::kReload, "set by the metrics port",
-             {{"option", name}, {"value", value}});
+             {{"option", wanted.name}, {"value", wanted.value}, {"peer", wanted.peer}});
   }
   return set;
 }
@@ -125,8 +124,8 @@ Result<std::unique_ptr<Exporter>> start_exporter(Runtime& runtime, Datapath& dat
     return state_json(runtime, datapath, types_of(options), {options.version, options.memory});
   };
   Exporter::Setter setter{options.metrics_set_token,
-                          [&](const std::string& name, const std::string& value) {
-                            return set_and_log(live_options, name, value);
+                          [&](const Exporter::Setting& wanted) {
+                            return set_and_log(live_options, wanted);
                           }};
   return Exporter::start(options.metrics_bind, static_cast<uint16_t>(options.metrics_port),
                          {metrics, [&] { return runtime.serving(); },
@@ -136,17 +135,13 @@ Result<std::unique_ptr<Exporter>> start_exporter(Runtime& runtime, Datapath& dat
                          options.metrics_listener);
 }
 
-// False: the drain limit has passed.
-bool run(Runtime& runtime, Datapath& datapath, const ServingOptions& options) {
-  if (!options.pusher.begin) return runtime.run();
+void begin_pushing(Runtime& runtime, Datapath& datapath, const ServingOptions& options) {
+  if (!options.pusher.begin) return;
   options.pusher.begin([&, named = NamedTypes()]() mutable {
     OpenMetrics out(MetricsFormat::kOpenMetrics, MetricsDetail::kBrief);
     expose_all(out, runtime, datapath, options, named);
     return std::move(out).finish();
   });
-  const bool drained = runtime.run();
-  options.pusher.end();
-  return drained;
 }
 
 }  // namespace
@@ -198,9 +193,11 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   }
   (*housekeeper)->ready();
   if (options.best_effort != nullptr) options.best_effort->begin(runtime);
-  const bool drained = run(runtime, datapath, options);
+  begin_pushing(runtime, datapath, options);
+  const bool drained = runtime.run();
   if (options.best_effort != nullptr) options.best_effort->end();
   (*housekeeper)->end();
+  if (options.pusher.end) options.pusher.end();  // workers that have ended are not stuck
   log_end(options, drained);
   if (Status recorded = finish(recorder.get(), options.recorders); !recorded.ok()) {
     return Error{recorded.error()};

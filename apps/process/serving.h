@@ -29,7 +29,9 @@ struct ServingOptions {
   std::string metrics_bind = "127.0.0.1";
   int metrics_port = -1;  // -1 = none, 0 = any free one
   int metrics_listener = -1;  // handed over, in the place of bind and port; -1 = none
-  std::string metrics_set_token;  // who knows it may set options there; empty = nobody
+  // Who knows the token that it returns may set options there; empty, or an empty token = nobody.
+  // Any thread.
+  std::function<std::string()> metrics_set_token;
   TlsContext* metrics_tls = nullptr;  // null = the metrics port is without TLS
   std::string agent_bind = "127.0.0.1";
   int agent_port = -1;  // of a load balancer's agent check; -1 = none, 0 = any free one

@@ -17,6 +17,7 @@
 #include "base/secret.h"
 #include "cli/common/command_registry.h"
 #include "cli/load/child_run.h"
+#include "cli/load/parts.h"
 #include "datapath/tcp_socket.h"
 #include "load/socket.h"
 #include "mechanism/clock/clock.h"
@@ -30,6 +31,8 @@ constexpr size_t kMostRequest = 1 << 20;
 constexpr size_t kMostAsking = 64;  // connections that have not asked yet
 constexpr Nanos kAskingLimit = Nanos::seconds(5);
 constexpr Nanos kTellingLimit = Nanos::seconds(60);
+constexpr Nanos kGoLimit = kReadyPatience + Nanos::seconds(30);  // other agents are asked first
+constexpr double kLongestRun = 1e8;  // seconds
 constexpr int kLookMs = 200;  // for *stop, where a signal came just before a wait
 constexpr int kBacklog = 16;
 constexpr std::string_view kOfCoordinator[] = {
@@ -141,7 +144,8 @@ class Agent {
     ChildRun run;
     bool ready = false, ended = false;
     std::string telling = {};  // what the asker has not taken yet
-    Instant end_by = Instant::never();
+    Instant end_by = now() + kGoLimit;  // of what it is at: the wait for go, the run, telling
+    bool begun = false;
   };
 
   void wait() const {
@@ -203,11 +207,26 @@ class Agent {
     while (const std::optional<std::string> line = job.asker.next()) {
       const Json said = Json::parse(*line, nullptr, false);
       if (!said.is_object()) return false;
-      if (said.contains("go") && job.ready && !job.ended) job.run.go();
+      if (said.contains("go") && !begin(job, said)) return false;
       if (said.contains("stop") && !job.ended) job.run.interrupt();
     }
     if (!job.ended && load::wait_readable(job.run.fd(), Nanos(0))) look_at_run(job);
-    return tell(job);
+    if (now() < job.end_by) return tell(job);
+    // A coordinator that hangs, or whose machine is gone, must not keep the agent from others.
+    if (!job.ended) refuse(job.asker.peer(), job.begun ? "the run has not ended in time" : "no go");
+    return false;
+  }
+
+  // False: the asker speaks another language.
+  static bool begin(Job& job, const Json& said) {
+    const auto limit = said.find("limit_s");
+    if (limit == said.end() || !limit->is_number()) return false;
+    if (!job.ready || job.ended || job.begun) return true;
+    job.begun = true;
+    const double seconds = std::clamp(limit->get<double>(), 0.0, kLongestRun);
+    job.end_by = now() + Nanos::seconds(static_cast<int64_t>(seconds)) + kStopPatience;
+    job.run.go();
+    return true;
   }
 
   static void look_at_run(Job& job) {
@@ -227,11 +246,11 @@ class Agent {
     }
   }
 
-  // False: the asker is gone, has been told all, or takes too long.
+  // False: the asker is gone, or has been told all.
   static bool tell(Job& job) {
     while (!job.telling.empty()) {
       const ssize_t sent = send_bytes(job.asker.peer().get(), job.telling);
-      if (sent < 0) return errno == EAGAIN && now() < job.end_by;
+      if (sent < 0) return errno == EAGAIN;
       job.telling.erase(0, static_cast<size_t>(sent));
     }
     return !job.ended;
@@ -255,6 +274,10 @@ std::string agent_request(const std::string& token, const std::vector<std::strin
                           const std::string& password) {
   return line_of({{"token", token}, {"version", version()}, {"args", args},
                   {"password", password}});
+}
+
+std::string agent_go(Nanos limit) {
+  return line_of({{"go", true}, {"limit_s", limit.seconds()}});
 }
 
 Status run_agent(const AgentOptions& options, const volatile std::sig_atomic_t* stop) {

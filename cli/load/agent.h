@@ -4,11 +4,12 @@
 // knows its token. Lines of JSON on a TCP connection; > is to the agent:
 //   > {"token": "...", "version": "...", "args": ["--target", "...", ...], "password": "..."}
 //     {"ready": true}              its connections to the server stand
-//   > {"go": true}                 all parts are ready
+//   > {"go": true, "limit_s": 42}  all parts are ready; the run has so long
 //   > {"stop": true}               at any time: the part ends early
 //     {"status": 0, "said": "last line on stderr", "report": "{...}"}
 // or, in place of any of its lines, {"refused": "why"}. A run ends with the connection of who asked
-// for it. Nothing of it is encrypted, neither token nor password.
+// for it, where no "go" comes, and where it exceeds its limit. Nothing of it is encrypted, neither
+// token nor password.
 #pragma once
 
 #include <csignal>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace rubato::cli {
 
@@ -33,6 +35,8 @@ bool is_for_the_coordinator(const std::string& option);
 
 std::string agent_request(const std::string& token, const std::vector<std::string>& args,
                           const std::string& password);
+// Lets a part that is ready begin; `limit` is for its run and its report.
+std::string agent_go(Nanos limit);
 
 // Serves one run after another, each in a process of its own, until `*stop`. Prints where it
 // listens. Fails with one line. Main thread.

@@ -33,8 +33,8 @@ class Running {
   virtual int fd() const = 0;
   // fd() is readable. Fails with the reason why it has no report.
   virtual Result<PartEvent> look(RunEnd& end) = 0;
-  // Once it is ready: it begins. False: it is gone.
-  virtual bool go() = 0;
+  // Once it is ready: it begins, and has `limit` to end. False: it is gone.
+  virtual bool go(Nanos limit) = 0;
   // It ends as soon as it can.
   virtual void interrupt() = 0;
 };
@@ -45,7 +45,7 @@ class HereRunning final : public Running {
 
   int fd() const override { return run_.fd(); }
   Result<PartEvent> look(RunEnd& end) override { return run_.look(end); }
-  bool go() override {
+  bool go(Nanos) override {
     run_.go();
     return true;
   }
@@ -60,7 +60,7 @@ class AgentRunning final : public Running {
   explicit AgentRunning(Channel channel) : channel_(std::move(channel)) {}
 
   int fd() const override { return channel_.fd(); }
-  bool go() override { return send_all(channel_, "{\"go\": true}\n", kPatience); }
+  bool go(Nanos limit) override { return send_all(channel_, agent_go(limit), kPatience); }
   void interrupt() override {
     static_cast<void>(send_all(channel_, "{\"stop\": true}\n", kPatience));
   }
@@ -136,7 +136,7 @@ class Parts {
   Parts(const std::vector<Part>& parts, const volatile std::sig_atomic_t* stop)
       : parts_(parts), stop_(stop), ends_(parts.size()), left_(parts.size()) {}
 
-  Status begin(const PartSecrets& secrets) {
+  Status begin(const PartSecrets& secrets, Nanos limit_of_run) {
     for (const Part& part : parts_) {
       Result<std::unique_ptr<Running>> one = start(part, secrets);
       if (!one) return Error{one.error()};
@@ -150,8 +150,9 @@ class Parts {
       if (Status done = wait_once(); !done) return done;
     }
     for (size_t i = 0; i < running_.size(); ++i) {
-      if (!running_[i]->go()) return Error{parts_[i].name + " went away"};
+      if (!running_[i]->go(limit_of_run)) return Error{parts_[i].name + " went away"};
     }
+    begun_ = true;
     return Done{};
   }
 
@@ -192,6 +193,7 @@ class Parts {
       if (event.value() == PartEvent::kReady) ready_[i] = true;
       if (event.value() != PartEvent::kEnded) continue;
       if (ends_[i].report.empty()) return Error{parts_[i].name + ": " + reason(ends_[i])};
+      if (!begun_) return Error{parts_[i].name + " ended before all were ready"};
       running_[i].reset();
       --left_;
     }
@@ -219,6 +221,7 @@ class Parts {
   const volatile std::sig_atomic_t* const stop_;
   std::vector<std::unique_ptr<Running>> running_;  // null = ended
   std::vector<bool> ready_;
+  bool begun_ = false;  // all have been told to begin
   std::vector<RunEnd> ends_;
   size_t left_;
 };
@@ -233,7 +236,7 @@ Result<std::vector<PartReport>> run_parts(const std::vector<Part>& parts,
                                           const PartSecrets& secrets, Nanos limit,
                                           const volatile std::sig_atomic_t* stop) {
   Parts all(parts, stop);
-  if (Status begun = all.begin(secrets); !begun) return Error{begun.error()};
+  if (Status begun = all.begin(secrets, limit); !begun) return Error{begun.error()};
   if (Status done = all.await(now() + limit); !done) return Error{done.error()};
   return all.reports();
 }

@@ -3,6 +3,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -10,8 +11,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "load/channel.h"
-#include "load/socket.h"
 #include "mechanism/clock/clock.h"
 #include "tls/tls_client.h"
 
@@ -20,6 +19,8 @@ namespace {
 
 constexpr uint16_t kDefaultPort = 4318;  // of OTLP over HTTP
 constexpr Nanos kPatience = Nanos::seconds(5);
+constexpr Nanos kLastPatience = Nanos::seconds(2);  // also with a connection: it cannot be cut
+constexpr Nanos kLook = Nanos::millis(50);          // for the end
 constexpr std::chrono::milliseconds kPeriod{10};  // rings of 16384 last for 1.6 M requests/s
 constexpr size_t kBatch = 1024;
 
@@ -47,23 +48,9 @@ std::string request_of(const OtlpCollector& to, const std::string& what, size_t 
          "\r\nConnection: close\r\n\r\n";
 }
 
-// The first bytes of the reply tell.
-bool is_accepted(load::Channel& channel) {
-  constexpr std::string_view kShape = "HTTP/1.1 200";
-  const Instant limit = now() + kPatience;
-  std::string reply;
-  std::array<char, 512> piece;
-  while (reply.size() < kShape.size()) {
-    const Nanos left = limit - now();
-    if (left <= Nanos() ||
-        (!channel.holds_more() && !load::wait_readable(channel.fd(), left))) {
-      return false;
-    }
-    const ssize_t got = channel.receive(piece.data(), piece.size());
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
-    if (got > 0) reply.append(piece.data(), static_cast<size_t>(got));
-  }
-  return reply.starts_with("HTTP/1.") && reply[9] == '2';
+// The others are not to be sent again (OTLP 1, "Failures").
+bool is_for_later(std::string_view status) {
+  return status == "429" || status == "502" || status == "503" || status == "504";
 }
 
 }  // namespace
@@ -116,26 +103,44 @@ void OtlpExporter::begin(std::function<std::string()> scrape) {
   scrape_ = std::move(scrape);
   begun_unix_ns_ = unix_ns();
   for (RequestRing* ring : rings_) ring->want(true);
-  thread_ = std::thread([this] { work(); });
+  if (!rings_.empty()) sampling_ = std::thread([this] { sample_all_along(); });
+  sending_ = std::thread([this] { send_all_along(); });
 }
 
 void OtlpExporter::end() {
-  if (!thread_.joinable()) return;
-  {
-    const std::scoped_lock lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
+  if (!sending_.joinable()) return;
+  const auto set = [this](bool& flag) {
+    {
+      const std::scoped_lock lock(mutex_);
+      flag = true;
+    }
+    wake_.notify_all();
+  };
+  send_until_ns_.store((now() + kLastPatience).ns(), std::memory_order_relaxed);
+  set(sampled_);
+  if (sampling_.joinable()) sampling_.join();
+  set(stopping_);
+  sending_.join();
   for (RequestRing* ring : rings_) ring->want(false);
+  give_up();
+}
+
+void OtlpExporter::give_up() {
+  if (spans_.empty()) return;
+  refused_spans_ += spans_.size();
+  log_line(LogLevel::kWarning, LogEvent::kProfile,
+           "the collector of --otlp has not taken all spans before the end",
+           {{"given_up", static_cast<int64_t>(spans_.size())}});
+  spans_.clear();
 }
 
 void OtlpExporter::expose(OpenMetrics& out) const {
   out.family("rubato_otlp_spans", "counter", "Spans that the collector of --otlp has taken");
   out.counter(sent_spans_.value());
   out.family("rubato_otlp_spans_dropped", "counter",
-             "Spans that were forgotten because the collector did not take them in time");
-  out.counter(dropped_spans_.value());
+             "Spans that were forgotten because the collector refused them, or did not take them "
+             "in time");
+  out.counter(overflowed_spans_.value() + refused_spans_.value());
   uint64_t missed = 0;
   for (const RequestRing* ring : rings_) missed += ring->dropped();
   out.family("rubato_otlp_requests_missed", "counter",
@@ -145,24 +150,25 @@ void OtlpExporter::expose(OpenMetrics& out) const {
   out.counter(failures_.value());
 }
 
-void OtlpExporter::work() {
-  Instant due = now() + options_.interval;
+void OtlpExporter::send_all_along() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const auto pause = rings_.empty() ? std::chrono::nanoseconds(options_.interval.count())
-                                      : std::chrono::nanoseconds(kPeriod);
-    wake_.wait_for(lock, pause, [this] { return stopping_; });
+    wake_.wait_for(lock, std::chrono::nanoseconds(options_.interval.count()),
+                   [this] { return stopping_; });
     lock.unlock();
-    take_requests();
-    if (now() >= due) {
-      send();
-      due = now() + options_.interval;
-    }
+    send();
     lock.lock();
   }
-  lock.unlock();
-  take_requests();
-  send();
+}
+
+void OtlpExporter::sample_all_along() {
+  std::unique_lock lock(mutex_);
+  for (bool last = false; !last;) {
+    last = wake_.wait_for(lock, kPeriod, [this] { return sampled_; });
+    lock.unlock();
+    take_requests();
+    lock.lock();
+  }
 }
 
 void OtlpExporter::take_requests() {
@@ -179,11 +185,15 @@ void OtlpExporter::take_requests() {
 }
 
 void OtlpExporter::add_span(const RequestRecord& record) {
-  if (spans_.size() >= kMostSpans) return ++dropped_spans_;
   const int64_t to_unix = unix_ns() - now().ns();
   std::string name = type_name_(record.type);
   if (name.empty()) name = "type " + std::to_string(record.type);
   const int64_t start = record.arrived.ns() + to_unix;
+  const std::scoped_lock lock(spans_mutex_);
+  if (spans_.size() >= kMostSpans) {
+    ++overflowed_spans_;
+    return;
+  }
   spans_.push_back({.trace_high = prng_.next(),
                     .trace_low = prng_.next() | 1,
                     .id = prng_.next() | 1,
@@ -196,39 +206,103 @@ void OtlpExporter::add_span(const RequestRecord& record) {
 }
 
 void OtlpExporter::send() {
-  const std::string metrics =
-      otlp_metrics(options_.resource, scrape_(), begun_unix_ns_, unix_ns());
-  if (accounted(deliver("/v1/metrics", metrics))) send_spans();
+  deliver(metrics_, otlp_metrics(options_.resource, scrape_(), begun_unix_ns_, unix_ns()));
+  send_spans();
 }
 
-// What the collector does not take waits for the next time.
+// What the collector does not take now waits for the next time; what it refuses is forgotten.
 void OtlpExporter::send_spans() {
-  if (spans_.empty()) return;
-  if (!accounted(deliver("/v1/traces", otlp_traces(options_.resource, spans_)))) return;
-  sent_spans_ += spans_.size();
-  spans_.clear();
-}
-
-bool OtlpExporter::deliver(const std::string& what, const std::string& body) const {
-  const Result<load::Endpoint> to = load::resolve(options_.collector.target);
-  if (!to) return false;
-  Result<load::Channel> channel = load::connect_channel(to.value(), tls_.get(), kPatience);
-  if (!channel) return false;
-  const std::string request = request_of(options_.collector, what, body.size());
-  return load::send_all(*channel, request, kPatience) &&
-         load::send_all(*channel, body, kPatience) && is_accepted(*channel);
-}
-
-// Counts, and logs once when the collector goes or comes.
-bool OtlpExporter::accounted(bool done) {
-  if (!done) ++failures_;
-  if (done != reachable_) {
-    reachable_ = done;
-    log_line(done ? LogLevel::kInfo : LogLevel::kWarning, LogEvent::kProfile,
-             done ? "the collector of --otlp takes messages again"
-                  : "the collector of --otlp takes no messages");
+  using State = Outcome::State;
+  for (State state = State::kTaken; state != State::kLater;) {
+    std::vector<OtlpSpan> some;
+    {
+      const std::scoped_lock lock(spans_mutex_);
+      const size_t count = std::min(spans_.size(), kSpansPerPost);
+      some.assign(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+    if (some.empty()) return;
+    state = deliver(traces_, otlp_traces(options_.resource, some)).state;
+    if (state == State::kLater) return;
+    (state == State::kTaken ? sent_spans_ : refused_spans_) += some.size();
+    const std::scoped_lock lock(spans_mutex_);
+    spans_.erase(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(some.size()));
   }
-  return done;
+}
+
+OtlpExporter::Outcome OtlpExporter::deliver(Signal& signal, const std::string& body) {
+  Outcome outcome = send_message(signal.path, body);
+  const bool taken = outcome.state == Outcome::State::kTaken;
+  if (!taken) ++failures_;
+  if (taken == std::exchange(signal.taken, taken)) return outcome;
+  const std::string what = "the collector of --otlp takes ";
+  if (taken) {
+    log_line(LogLevel::kInfo, LogEvent::kProfile, what + signal.name + " again");
+  } else {
+    log_line(LogLevel::kWarning, LogEvent::kProfile, what + "no " + signal.name,
+             {{"reason", outcome.words},
+              {"again", outcome.state == Outcome::State::kLater ? "yes" : "no"}});
+  }
+  return outcome;
+}
+
+OtlpExporter::Outcome OtlpExporter::send_message(const std::string& path,
+                                                 const std::string& body) {
+  using State = Outcome::State;
+  const Instant begun = now(), limit = begun + kPatience;
+  const Nanos left(send_until_ns_.load(std::memory_order_relaxed) - begun.ns());
+  if (left <= Nanos()) return {State::kLater, "the server ends"};
+  if (!endpoint_) {
+    const Result<load::Endpoint> to = load::resolve(options_.collector.target);
+    if (!to) return {State::kLater, to.error()};
+    endpoint_ = to.value();
+  }
+  Result<load::Channel> channel =
+      load::connect_channel(*endpoint_, tls_.get(), std::min(left, kLastPatience));
+  if (!channel) {
+    endpoint_.reset();
+    return {State::kLater, channel.error()};
+  }
+  const std::string request = request_of(options_.collector, path, body.size()) + body;
+  for (std::string_view rest = request; !rest.empty();) {
+    const ssize_t sent = channel->send(rest);
+    if (sent > 0) rest.remove_prefix(static_cast<size_t>(sent));
+    // Who refuses without reading has replied, too.
+    if (sent == 0 || (sent < 0 && errno != EAGAIN && errno != EINTR)) break;
+    if (sent < 0 && !await(channel->fd(), true, limit)) return {State::kLater, "it takes no bytes"};
+  }
+  return reply_of(*channel, limit);
+}
+
+OtlpExporter::Outcome OtlpExporter::reply_of(load::Channel& channel, Instant limit) const {
+  using State = Outcome::State;
+  constexpr std::string_view kShape = "HTTP/1.1 200";
+  std::string reply;
+  std::array<char, 512> piece;
+  while (reply.size() < kShape.size()) {
+    if (!channel.holds_more() && !await(channel.fd(), false, limit)) {
+      return {State::kLater, "it does not reply"};
+    }
+    const ssize_t got = channel.receive(piece.data(), piece.size());
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+      return {State::kLater, "it ends the connection without a reply"};
+    }
+    if (got > 0) reply.append(piece.data(), static_cast<size_t>(got));
+  }
+  if (!reply.starts_with("HTTP/1.")) return {State::kLater, "it does not speak HTTP"};
+  const std::string status = reply.substr(kShape.size() - 3, 3);
+  if (status.front() == '2') return {State::kTaken};
+  return {is_for_later(status) ? State::kLater : State::kRefused, "HTTP status " + status};
+}
+
+// False: neither in time nor before the end's limit.
+bool OtlpExporter::await(int fd, bool writing, Instant limit) const {
+  while (true) {
+    const Instant until(std::min(limit.ns(), send_until_ns_.load(std::memory_order_relaxed)));
+    const Nanos left = until - now();
+    if (left <= Nanos()) return false;
+    const Nanos piece = std::min(left, kLook);
+    if (writing ? load::wait_writable(fd, piece) : load::wait_readable(fd, piece)) return true;
+  }
 }
 
 }  // namespace rubato::cli

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OtlpExporter: sends a server's metrics, and spans of some of its requests, to a collector of
-// OpenTelemetry, as JSON over HTTP. A thread of its own empties the workers' rings
-// (runtime/request_ring.h) and sends; workers never wait for it. What it cannot keep or send is
-// counted and forgotten. Rubato's protocols carry no trace context, so that each span is a trace of
-// its own. Borrows the rings. Any thread, but begin() and end().
+// OpenTelemetry, as JSON over HTTP. One thread empties the workers' rings (runtime/request_ring.h),
+// another sends, so that a collector that hangs costs no requests; workers wait for neither. The
+// two signals are independent: many collectors take only one. What it cannot keep, or what the
+// collector refuses for good, is counted and forgotten. Rubato's protocols carry no trace context,
+// so that each span is a trace of its own. Borrows the rings. Any thread, but begin() and end().
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +25,8 @@
 #include "base/time.h"
 #include "cli/serve/otlp_json.h"
 #include "datapath/tls.h"
+#include "load/channel.h"
+#include "load/socket.h"
 #include "load/target.h"
 #include "metrics/counter.h"
 #include "metrics/open_metrics.h"
@@ -48,7 +53,8 @@ struct OtlpOptions {
 
 class OtlpExporter {
  public:
-  static constexpr size_t kMostSpans = 8192;  // that wait to be sent
+  static constexpr size_t kMostSpans = 8192;   // that wait to be sent
+  static constexpr size_t kSpansPerPost = 512;  // some 300 KB: collectors limit a message
 
   // `rings` may be empty: no spans. Fails with one line if there is no TLS here.
   static Result<std::unique_ptr<OtlpExporter>> open(OtlpOptions options,
@@ -60,7 +66,8 @@ class OtlpExporter {
 
   // `scrape` makes the metrics, on the exporter's thread until end().
   void begin(std::function<std::string()> scrape);
-  // Sends what there is, once, and stops.
+  // Sends what there is, once, for kLastPatience at most, and stops. What is left is given up, and
+  // logged.
   void end();
 
   // Appends its families.
@@ -70,32 +77,55 @@ class OtlpExporter {
   OtlpExporter(OtlpOptions options, std::unique_ptr<TlsConnector> tls,
                std::vector<RequestRing*> rings, std::function<std::string(uint32_t)> type_name);
 
-  void work();
+  // What has become of a message; words = why not.
+  struct Outcome {
+    enum class State { kTaken, kRefused, kLater } state;  // kRefused: for good
+    std::string words = {};
+  };
+  // Metrics or spans. Of the sending thread.
+  struct Signal {
+    const char* name;
+    const char* path;
+    bool taken = true;  // as the log has it
+  };
+
+  void send_all_along();
+  void sample_all_along();
   void take_requests();
   void add_span(const RequestRecord& record);
   void send();
   void send_spans();
-  // False: the collector is not there, or has refused it.
-  bool deliver(const std::string& what, const std::string& body) const;
-  bool accounted(bool done);
+  // Counts, and logs once when the collector begins or ends to take the signal.
+  Outcome deliver(Signal& signal, const std::string& body);
+  Outcome send_message(const std::string& path, const std::string& body);
+  // The first bytes of the reply tell.
+  Outcome reply_of(load::Channel& channel, Instant limit) const;
+  bool await(int fd, bool writing, Instant limit) const;
+  void give_up();
 
   const OtlpOptions options_;
   const std::unique_ptr<TlsConnector> tls_;
   const std::vector<RequestRing*> rings_;
   const std::function<std::string(uint32_t)> type_name_;
   std::function<std::string()> scrape_;
-  // Of the thread alone.
+  // Of the sampling thread alone.
   Prng prng_;
   std::vector<RequestRecord> batch_;
-  std::vector<OtlpSpan> spans_;
+  // Of the sending thread alone.
   int64_t begun_unix_ns_ = 0;
-  bool reachable_ = true;  // as the log has it
+  std::optional<load::Endpoint> endpoint_;  // resolved anew after a connection has failed
+  Signal metrics_{"metrics", "/v1/metrics"}, traces_{"spans", "/v1/traces"};
+  std::mutex spans_mutex_;  // guards spans_: sampled at the back, sent from the front
+  std::deque<OtlpSpan> spans_;
   // Counters, read by any thread.
-  Counter sent_spans_, dropped_spans_, failures_;
-  std::mutex mutex_;  // guards stopping_
+  Counter overflowed_spans_;  // of the sampling thread
+  Counter sent_spans_, refused_spans_, failures_;
+  std::mutex mutex_;  // guards sampled_, stopping_
   std::condition_variable wake_;
-  bool stopping_ = false;
-  std::thread thread_;
+  bool sampled_ = false;   // the sampling is to end,
+  bool stopping_ = false;  // and then the sending
+  std::atomic<int64_t> send_until_ns_{INT64_MAX};  // the end's limit; relaxed: a deadline alone
+  std::thread sampling_, sending_;
 };
 
 }  // namespace rubato::cli

@@ -86,6 +86,9 @@ void add_otlp_options(CommandLine& command, ServeOptions& o) {
 
 Status resolve_otlp(ServeOptions& o) {
   if (o.otlp.sample > 0 && o.otlp_url.empty()) return Error{"--otlp-sample: needs --otlp"};
+  if (o.otlp.interval != OtlpOptions().interval && o.otlp_url.empty()) {
+    return Error{"--otlp-interval: needs --otlp"};
+  }
   if (o.otlp.sample <= 0) return Done{};
   if (!o.requests.file.empty()) {
     return Error{"--otlp-sample: does not go with --record, which takes the same requests"};
@@ -115,6 +118,24 @@ void add_record_options(CommandLine& command, ServeOptions& o) {
       .default_text("1024");
 }
 
+Status check_files(const CommandLine& command, const ServeOptions& o) {
+  if (command.given("--record") && o.requests.file.empty()) {
+    return Error{"--record: takes the name of a file"};
+  }
+  if (command.given("--trace") && o.trace.file.empty()) {
+    return Error{"--trace: takes the name of a file"};
+  }
+  if (o.requests.file.empty() && !o.recording) return Error{"--recording: needs --record FILE"};
+  if (o.requests.file.empty() && o.requests.most_bytes != RequestRecordingOptions().most_bytes) {
+    return Error{"--record-limit: needs --record FILE"};
+  }
+  if (o.trace.file.empty() && !o.tracing) return Error{"--tracing: needs --trace FILE"};
+  if (o.trace.file.empty() && o.trace.events != TraceOptions::kDefaultEvents) {
+    return Error{"--trace-events: needs --trace FILE"};
+  }
+  return Done{};
+}
+
 Status resolve_recording(const CommandLine& command, ServeOptions& o) {
   RecordingOptions& recording = o.serving.recording;
   if (command.given("--profile") && recording.file.empty()) {
@@ -129,12 +150,16 @@ Status resolve_recording(const CommandLine& command, ServeOptions& o) {
   o.runtime.record_arrivals = !recording.file.empty();
   o.runtime.record_requests = !o.requests.file.empty();
   o.runtime.record_traces = !o.trace.file.empty();
-  if (command.given("--record") && o.requests.file.empty()) {
-    return Error{"--record: takes the name of a file"};
-  }
-  if (command.given("--trace") && o.trace.file.empty()) {
-    return Error{"--trace: takes the name of a file"};
-  }
+  return check_files(command, o);
+}
+
+Status resolve_token(const CommandLine& command, ServeOptions& o) {
+  if (!command.given("--metrics-set-token")) return Done{};
+  if (o.metrics_token_file.empty()) return Error{"--metrics-set-token: takes the name of a file"};
+  if (o.serving.metrics_port < 0) return Error{"--metrics-set-token: needs --metrics-port"};
+  Result<std::string> token = read_token(o.metrics_token_file);
+  if (!token.ok()) return Error{"--metrics-set-token: " + token.error()};
+  o.metrics_token = token.value();
   return Done{};
 }
 
@@ -180,8 +205,9 @@ void add_serve_options(CommandLine& command, ServeOptions& options) {
   command
       .add_text("--metrics-set-token", options.metrics_token_file,
                 "Who sends the token in this file, of 16 bytes or more, to the metrics port may "
-                "set there what CONFIG SET of `serve kv` sets of the scheduler (rubato top). It is "
-                "not encrypted on its way without --tls-metrics; default: the port is read only")
+                "set there what CONFIG SET of `serve kv` sets of the scheduler, and start and end "
+                "recordings and traces (rubato top). SIGHUP reads the file again. The token is not "
+                "encrypted on its way without --tls-metrics; default: the port is read only")
       .placeholder("FILE");
   command.add_existing_file("--config", options.config_file,
                             "TOML file with these options as keys; SIGHUP reads it again");
@@ -210,12 +236,7 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
   if (command.given("--handover") && o.handover.empty()) {
     return Error{"--handover: takes the path of a Unix socket"};
   }
-  if (!o.metrics_token_file.empty()) {
-    if (o.serving.metrics_port < 0) return Error{"--metrics-set-token: needs --metrics-port"};
-    Result<std::string> token = read_token(o.metrics_token_file);
-    if (!token.ok()) return Error{"--metrics-set-token: " + token.error()};
-    o.serving.metrics_set_token = token.value();
-  }
+  if (Status token = resolve_token(command, o); !token.ok()) return token;
   if (Status resolved = resolve_recording(command, o); !resolved.ok()) return resolved;
   return resolve_otlp(o);
 }

@@ -40,6 +40,7 @@ struct ServeOptions {
   TraceOptions trace;
   bool tracing = true;  // likewise
   std::string metrics_token_file;
+  std::string metrics_token;  // in it
   std::string otlp_url;  // empty = nothing is sent
   OtlpOptions otlp;
 };

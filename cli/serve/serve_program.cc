@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "datapath/tcp_socket.h"
 #include "process/handed_over.h"
 #include "process/handover.h"
+#include "process/live_options.h"
 #include "runtime/runtime.h"
 #include "spin_server/spin_server.h"
 
@@ -108,6 +110,31 @@ Status take_over(ServeProgram& program, Handover& handover) {
   return listens.ok() ? listens : Error{"--handover: " + listens.error()};
 }
 
+// The token of --metrics-set-token that holds now. Any thread.
+class MetricsToken {
+ public:
+  explicit MetricsToken(std::string token) : token_(std::move(token)) {}
+
+  std::string value() const {
+    const std::scoped_lock lock(mutex_);
+    return token_;
+  }
+  // Each reload reads the file again, which may have changed though its name did not.
+  void follow(Reloader& reloader) {
+    const auto take = [this](const ServeProgram& loaded) -> Status {
+      const std::scoped_lock lock(mutex_);
+      token_ = loaded.options().metrics_token;
+      return Done{};
+    };
+    reloader.can_apply("metrics-set-token", take);
+    reloader.each_time(take);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string token_;
+};
+
 // Ends the server before if there is one, so that no option may be wrong that can be checked.
 // Null: there is no handover. Fails with one line.
 Result<std::unique_ptr<Handover>> open_handover(const ServeOptions& options) {
@@ -145,12 +172,13 @@ void reload_scheduler(Reloader& reloader, Runtime& runtime) {
   }
   reloader.can_apply_together(flags, [&runtime](const ServeProgram& loaded,
                                                 const std::vector<std::string>& changed) -> Status {
-    SchedulerOptions options = runtime.scheduler_options();
-    for (std::string name : changed) {
-      std::replace(name.begin(), name.end(), '-', '_');
-      copy_option<SchedulerOptions>(loaded.options().runtime, name, options);
-    }
-    const Status applied = runtime.change(options);
+    const Status applied = change_options(runtime, [&](SchedulerOptions& options) -> Status {
+      for (std::string name : changed) {
+        std::replace(name.begin(), name.end(), '-', '_');
+        copy_option<SchedulerOptions>(loaded.options().runtime, name, options);
+      }
+      return Done{};
+    });
     return applied.ok() ? applied : option_error(applied.error());
   });
 }
@@ -243,6 +271,9 @@ int run_program(CommandLine& command, ServeProgram& program) {
     if (!taken.ok()) return refuse(program, kFailed, taken.error());
   }
   Reloader reloader(command, given, program);
+  MetricsToken token(options.metrics_token);
+  token.follow(reloader);
+  serving.metrics_set_token = [&token] { return token.value(); };
   options.serving.reload = [&reloader] { reloader.reload(); };
   return program.serve(reloader);
 }

@@ -30,9 +30,12 @@ constexpr const char* kNotes =
     "\nA and B are traces of `rubato serve --trace` or `rubato sim --trace`. Requests count that\n"
     "arrived and ended within the trace. 'wait' is up to the first slice, 'waits' all the time\n"
     "without a worker; 'cuts' are slices after which another request went on. A figure that one\n"
-    "of the traces does not have is '-'.\n"
+    "of the traces does not have is '-'. Times that differ by 10 us or less, as clocks and\n"
+    "interrupts make them, are within each --tolerance.\n"
     "Exit status: 0 done, 1 a figure differs by more than --tolerance, or the report could not be\n"
     "written, 2 bad arguments.\n";
+
+constexpr double kFloorUs = 10;
 
 // One figure of both traces; none = the trace does not have it.
 struct Figure {
@@ -197,13 +200,33 @@ Json report_of(const DiffOptions& o, const TraceSummary& a, const TraceSummary& 
   return report;
 }
 
-// A line for each figure beyond the tolerance.
+// "A" or "B" = nothing of it is in the other trace; empty = it is in both.
+std::string only_in(const Group& group) {
+  bool in_a = false, in_b = false;
+  for (const Figure& figure : group.figures) {
+    in_a |= figure.a.has_value();
+    in_b |= figure.b.has_value();
+  }
+  return in_a && in_b ? "" : in_a ? "A" : "B";
+}
+
+bool is_beyond(const Figure& figure, double tolerance_percent) {
+  if (!figure.compared || difference(figure) <= tolerance_percent) return false;
+  const bool both = figure.a && figure.b;
+  return !both || !figure.name.ends_with("_us") || std::abs(*figure.a - *figure.b) > kFloorUs;
+}
+
+// A line for each figure beyond the tolerance, and for what is in one trace only.
 std::vector<std::string> beyond(const DiffOptions& o, const std::vector<Group>& groups) {
   std::vector<std::string> lines;
   if (o.tolerance_percent < 0) return lines;
   for (const Group& group : groups) {
+    if (const std::string letter = only_in(group); !letter.empty()) {
+      lines.push_back(fmt::format("{} {}: is in {} only", group.kind, group.name, letter));
+      continue;
+    }
     for (const Figure& figure : group.figures) {
-      if (!figure.compared || difference(figure) <= o.tolerance_percent) continue;
+      if (!is_beyond(figure, o.tolerance_percent)) continue;
       lines.push_back(fmt::format("{} {}: {} is {} and {}, {:.1f} % apart", group.kind,
                                   group.name, figure.name, cell(figure.a), cell(figure.b),
                                   difference(figure)));

@@ -44,6 +44,17 @@ std::string json_string(std::string_view text) {
   return quoted + '"';
 }
 
+// Names of rows ('M') are no events.
+uint64_t events_in(std::string_view text) {
+  constexpr std::string_view kBegin = "\n{\"ph\":\"";
+  uint64_t events = 0;
+  for (size_t at = 0; (at = text.find(kBegin, at)) != std::string_view::npos;) {
+    at += kBegin.size();
+    if (at < text.size() && text[at] != 'M') ++events;
+  }
+  return events;
+}
+
 Error cannot_write(const std::string& path, int error) {
   return Error{"cannot write '" + path + "': " + std::strerror(error)};
 }
@@ -187,9 +198,12 @@ void Trace::flush() {
   buffer_.clear();
 }
 
+// The events of the buffer are lost, those that the file has a part of too.
 void Trace::fail(int error) {
   failure_ = error;
-  unwritten_ += std::exchange(left_, 0);
+  const uint64_t lost = events_in(buffer_);
+  dropped_ += lost;
+  unwritten_ += lost + std::exchange(left_, 0);
 }
 
 Status Trace::finish() {

@@ -134,5 +134,14 @@ TEST(Trace, a_full_disk_ends_it_and_is_one_line) {
   EXPECT_EQ(done.error(), "cannot write '/dev/full': No space left on device");
 }
 
+TEST(Trace, events_that_a_full_disk_did_not_take_are_not_written) {
+  const auto trace = open_trace("/dev/full");
+  for (int i = 0; i < 10; ++i) trace->mark(0, "preempt", Instant(i));
+  EXPECT_EQ(trace->written(), 10u);
+  EXPECT_EQ(trace->finish().error(), "cannot write '/dev/full': No space left on device");
+  EXPECT_EQ(trace->written(), 0u);
+  EXPECT_EQ(trace->dropped(), 10u);
+}
+
 }  // namespace
 }  // namespace rubato

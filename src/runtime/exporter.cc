@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "base/secret.h"
 #include "mechanism/clock/clock.h"
 
@@ -18,10 +20,11 @@ namespace rubato {
 namespace {
 
 constexpr std::string_view kText = "text/plain; charset=utf-8";
-constexpr std::string_view kSet = "POST /set?";
+constexpr std::string_view kSet = "POST /set";
 constexpr int kBacklog = 128;
 constexpr Nanos kLastRequests = Nanos::millis(100);
 constexpr Nanos kLookForStop = Nanos::millis(100);
+constexpr Nanos kLookForSet = Nanos::millis(5);  // while an option is being set
 
 using State = ExporterClient::State;
 
@@ -80,6 +83,31 @@ std::optional<std::string> url_decoded(std::string_view text) {
   return decoded;
 }
 
+bool is_set(std::string_view head) {
+  const std::string_view line = first_line(head);
+  return line.starts_with(kSet) && line.size() > kSet.size() &&
+         (line[kSet.size()] == ' ' || line[kSet.size()] == '?');
+}
+
+// Of a request that is_set. Fails with one line.
+Result<std::pair<std::string, std::string>> name_and_value(std::string_view head) {
+  std::string_view query = first_line(head).substr(kSet.size());
+  query = query.substr(0, query.find(' '));
+  const std::string_view length = header_of(head, "content-length");
+  if (query.empty() || (!length.empty() && length != "0")) {
+    return Error{"takes POST /set?NAME=VALUE, without a body"};
+  }
+  query.remove_prefix(1);
+  if (query.find_first_of("&+") != std::string_view::npos) {
+    return Error{"takes one NAME=VALUE, in which a space is %20, & is %26 and + is %2B"};
+  }
+  const size_t equals = query.find('=');
+  auto name = url_decoded(query.substr(0, equals));
+  auto value = url_decoded(equals < query.size() ? query.substr(equals + 1) : "%");
+  if (!name || !value) return Error{"takes NAME=VALUE"};
+  return std::pair(std::move(*name), std::move(*value));
+}
+
 bool out_of_resources(int problem) {
   return problem == EMFILE || problem == ENFILE || problem == ENOBUFS || problem == ENOMEM;
 }
@@ -91,6 +119,9 @@ void expose(OpenMetrics& out, const ExporterStats& stats) {
              "Connections of the metrics port that were closed before their reply.");
   out.counter(stats.displaced, OpenMetrics::label("reason", "displaced"));
   out.counter(stats.late, OpenMetrics::label("reason", "late"));
+  out.family("rubato_metrics_sets_denied", "counter",
+             "Requests to the metrics port that were to set an option, without the token.");
+  out.counter(stats.denied);
 }
 
 Result<std::unique_ptr<Exporter>> Exporter::start(const std::string& bind, uint16_t port,
@@ -137,11 +168,13 @@ void Exporter::serve() {
 void Exporter::wait() {
   std::vector<pollfd> ready;
   ready.reserve(clients_.size() + 1);
-  Nanos patience = kLookForStop;
+  Nanos patience = setting_.valid() ? kLookForSet : kLookForStop;
   for (const ExporterClient& client : clients_) {
     const bool writing = client.state() == State::kWriting;
-    ready.push_back({client.fd(), static_cast<short>(writing ? POLLOUT : POLLIN), 0});
-    patience = std::min(patience, client.end() - now());
+    const bool waiting = client.state() == State::kAsked;  // for what is being set
+    ready.push_back({waiting ? -1 : client.fd(),
+                     static_cast<short>(writing ? POLLOUT : POLLIN), 0});
+    if (!waiting) patience = std::min(patience, client.end() - now());
   }
   // A client that cannot be accepted stays in the backlog and would be reported again at once.
   ready.push_back({accepting_ ? listener_.get() : -1, POLLIN, 0});
@@ -151,22 +184,31 @@ void Exporter::wait() {
   }
 }
 
-void Exporter::go_on(ExporterClient& client, bool ready) const {
+void Exporter::go_on(ExporterClient& client, bool ready) {
   if (ready && client.state() == State::kWriting) client.write();
   if (ready && client.state() == State::kReading) client.read();
-  if (client.state() == State::kAsked) client.reply(answer(client.request()));
+  if (client.state() != State::kAsked) return;
+  if (client.too_large()) {
+    client.reply(response("431 Request Header Fields Too Large", kText,
+                          "a request has at most 4096 bytes\n"));
+  } else if (!is_set(client.request())) {
+    client.reply(answer(client.request()));
+  } else if (std::optional<std::string> reply = set(client)) {
+    client.reply(std::move(*reply));
+  }
 }
 
 // A client whose request is here already is answered at once, and needs no place.
 void Exporter::accept_all() {
   accepting_ = true;
   for (int i = 0; i < kBacklog; ++i) {
-    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    SocketAddress peer;
+    Fd socket = accept_from(listener_.get(), peer);
     if (!socket.valid()) {
       accepting_ = !out_of_resources(errno) || displace();
       return;
     }
-    ExporterClient client(std::move(socket), now() + limits_.patience, tls_);
+    ExporterClient client(std::move(socket), to_text(peer), now() + limits_.patience, tls_);
     go_on(client, true);
     if (client.state() == State::kOver) continue;
     if (clients_.size() >= limits_.connections) displace();
@@ -182,7 +224,9 @@ bool Exporter::displace() {
     go_on(c, true);
     return c.state() == State::kReading;
   });
-  clients_.erase(silent != clients_.end() ? silent : clients_.begin());
+  const auto leaving = silent != clients_.end() ? silent : clients_.begin();
+  if (leaving->fd() == setting_for_) setting_for_ = -1;
+  clients_.erase(leaving);
   ++stats_.displaced;
   return true;
 }
@@ -191,7 +235,7 @@ void Exporter::close_finished() {
   const Instant at = now();
   std::erase_if(clients_, [this, at](const ExporterClient& client) {
     if (client.state() == State::kOver) return true;
-    if (client.end() > at) return false;
+    if (client.end() > at || client.fd() == setting_for_) return false;
     ++stats_.late;
     return true;
   });
@@ -214,26 +258,48 @@ std::string Exporter::metrics(std::string_view head) const {
   return response("200 OK", OpenMetrics::content_type(format), std::move(out).finish());
 }
 
-std::string Exporter::set(std::string_view head) const {
+// Fails with a whole response.
+Result<Exporter::Setting> Exporter::allowed(const ExporterClient& client) {
   constexpr std::string_view kScheme = "bearer ";
-  const Setter& setter = sources_.setter;
-  if (setter.token.empty()) {
-    return response("403 Forbidden", kText, "read only: the server has no --metrics-set-token\n");
+  const std::string_view head = client.request();
+  const std::string token = sources_.setter.token ? sources_.setter.token() : "";
+  if (token.empty()) {
+    return Error{response("403 Forbidden", kText,
+                          "read only: the server has no --metrics-set-token\n")};
   }
   const std::string_view claim = header_of(head, "authorization");
   const bool bears = in_lower_case(claim.substr(0, kScheme.size())) == kScheme;
-  if (!bears || !is_secret(claim.substr(kScheme.size()), setter.token)) {
-    return response("401 Unauthorized", kText, "the token is another one\n");
+  if (!bears || !is_secret(claim.substr(kScheme.size()), token)) {
+    ++stats_.denied;
+    log_line(LogLevel::kWarning, LogEvent::kRefused, "the metrics port: the token is another one",
+             {{"peer", client.peer()}});
+    return Error{response("401 Unauthorized", kText, "the token is another one\n")};
   }
-  std::string_view query = first_line(head).substr(kSet.size());
-  query = query.substr(0, query.find(' '));
-  const size_t equals = query.find('=');
-  const auto name = url_decoded(query.substr(0, equals));
-  const auto value = url_decoded(equals < query.size() ? query.substr(equals + 1) : "%");
-  if (!name || !value) return response("400 Bad Request", kText, "takes NAME=VALUE\n");
-  const Status done = setter.set(*name, *value);
-  return done.ok() ? response("200 OK", kText, "OK\n")
-                   : response("400 Bad Request", kText, done.error() + "\n");
+  Result<std::pair<std::string, std::string>> named = name_and_value(head);
+  if (!named.ok()) return Error{response("400 Bad Request", kText, named.error() + "\n")};
+  return Setting{std::move(named->first), std::move(named->second), client.peer()};
+}
+
+std::optional<std::string> Exporter::set(const ExporterClient& client) {
+  constexpr auto kAtOnce = std::chrono::seconds(0);
+  if (setting_.valid()) {
+    if (setting_.wait_for(kAtOnce) != std::future_status::ready) return std::nullopt;
+    if (setting_for_ == client.fd()) {
+      setting_for_ = -1;
+      const Status done = setting_.get();
+      return done.ok() ? response("200 OK", kText, "OK\n")
+                       : response("400 Bad Request", kText, done.error() + "\n");
+    }
+    if (setting_for_ >= 0) return std::nullopt;
+    setting_ = {};
+  }
+  Result<Setting> wanted = allowed(client);
+  if (!wanted.ok()) return wanted.error();
+  setting_for_ = client.fd();
+  setting_ = std::async(std::launch::async, [this, wanted = std::move(*wanted)] {
+    return sources_.setter.set(wanted);
+  });
+  return std::nullopt;
 }
 
 std::string Exporter::answer(std::string_view head) const {
@@ -257,7 +323,6 @@ std::string Exporter::answer(std::string_view head) const {
     return response("200 OK", "application/json", sources_.state());
   }
   if (asks("/plan")) return response("200 OK", kText, sources_.plan());
-  if (line.starts_with(kSet)) return set(head);
   if (!line.starts_with("GET ")) {
     return response("405 Method Not Allowed", kText, "GET only\n");
   }

@@ -17,7 +17,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,20 +33,26 @@
 
 namespace rubato {
 
-// Connections of the exporter that were closed before they had their reply.
+// Connections of the exporter that were closed before they had their reply, or were denied it.
 struct ExporterStats {
   uint64_t displaced = 0;  // closed to make room for another
   uint64_t late = 0;       // ran out of their time
+  uint64_t denied = 0;     // were to set an option, without the token; they had a reply
 };
 
 void expose(OpenMetrics& out, const ExporterStats& stats);
 
 class Exporter {
  public:
-  // Sets an option for who knows the token; its error is one line. An empty token = nobody.
+  struct Setting {
+    std::string name, value;
+    std::string peer;  // the address of who asks
+  };
+  // Sets an option for who knows the token; its error is one line. An empty token = nobody. `set`
+  // runs on a thread of its own, one at a time: it may wait for disks and for long requests.
   struct Setter {
-    std::string token = {};
-    std::function<Status(const std::string& name, const std::string& value)> set = {};
+    std::function<std::string()> token = {};  // the one that holds now
+    std::function<Status(const Setting&)> set = {};
   };
 
   struct Sources {
@@ -82,11 +90,13 @@ class Exporter {
   void wait();
   void accept_all();
   bool displace();
-  void go_on(ExporterClient& client, bool ready) const;
+  void go_on(ExporterClient& client, bool ready);
   std::string answer(std::string_view head) const;
   std::string metrics(std::string_view head) const;
   std::string readiness() const;
-  std::string set(std::string_view head) const;
+  // Nothing: it has no reply yet.
+  std::optional<std::string> set(const ExporterClient& client);
+  Result<Setting> allowed(const ExporterClient& client);
   void close_finished();
 
   Fd listener_;
@@ -97,6 +107,9 @@ class Exporter {
   // Used by the thread alone.
   std::vector<ExporterClient> clients_;  // the oldest first
   ExporterStats stats_;
+  // What is being set, and for whom; -1 = who asked is gone.
+  std::future<Status> setting_;
+  int setting_for_ = -1;
   bool accepting_ = true;  // false for a moment when the system has no descriptor left
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -9,6 +9,7 @@ namespace rubato {
 namespace {
 
 constexpr size_t kRequestBytes = 4096;
+constexpr int kMostChunks = 64;  // of a request that is too large: the reply is sent then
 
 // The result of a call on the socket.
 Transfer outcome(ssize_t moved) {
@@ -20,8 +21,8 @@ Transfer outcome(ssize_t moved) {
 
 }  // namespace
 
-ExporterClient::ExporterClient(Fd socket, Instant end, TlsContext* tls)
-    : socket_(std::move(socket)), end_(end) {
+ExporterClient::ExporterClient(Fd socket, std::string peer, Instant end, TlsContext* tls)
+    : socket_(std::move(socket)), peer_(std::move(peer)), end_(end) {
   if (tls == nullptr) return;
   tls_ = tls->accept(socket_.get(), nullptr);
   if (tls_ == nullptr) state_ = State::kOver;
@@ -46,7 +47,14 @@ void ExporterClient::read() {
     bytes_.append(chunk.data(), got.bytes);
     if (got.state == Transfer::State::kEnd) {
       state_ = bytes_.empty() ? State::kOver : State::kAsked;
-    } else if (bytes_.size() >= kRequestBytes || bytes_.find("\r\n\r\n") != std::string::npos) {
+    } else if (bytes_.find("\r\n\r\n") != std::string::npos) {
+      state_ = State::kAsked;
+    } else if (bytes_.size() >= kRequestBytes) {
+      // Bytes that are not read would make the system reset the connection, with the reply.
+      for (int i = 0; i < kMostChunks; ++i) {
+        if (receive(chunk.data(), chunk.size()).bytes == 0) break;
+      }
+      too_large_ = true;
       state_ = State::kAsked;
     }
   }

@@ -24,10 +24,11 @@ class ExporterClient {
     kOver,     // the reply is sent, or the client is gone
   };
 
-  // The client's time is over at `end`, however it spreads its bytes.
+  // The client's time is over at `end`, however it spreads its bytes. `peer` is its address.
   // With `tls` the bytes travel in a session of that.
-  ExporterClient(Fd socket, Instant end, TlsContext* tls = nullptr);
+  ExporterClient(Fd socket, std::string peer, Instant end, TlsContext* tls = nullptr);
 
+  const std::string& peer() const { return peer_; }
   int fd() const { return socket_.get(); }
   Instant end() const { return end_; }
   State state() const { return state_; }
@@ -37,6 +38,8 @@ class ExporterClient {
   void read();
   // The request: its first line and its headers.
   std::string_view request() const { return bytes_; }
+  // It has more bytes than a request may have; those beyond are gone.
+  bool too_large() const { return too_large_; }
   // Sends the reply, as far as possible at once; write() sends the rest.
   void reply(std::string bytes);
   void write();
@@ -47,11 +50,13 @@ class ExporterClient {
   void finish();
 
   Fd socket_;
+  std::string peer_;
   std::unique_ptr<TlsSession> tls_;  // null = the bytes are plain
   Instant end_;
   State state_ = State::kReading;
   std::string bytes_;  // of the request, then of the reply
   size_t sent_ = 0;
+  bool too_large_ = false;
 };
 
 }  // namespace rubato

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <latch>
 #include <map>
 #include <memory>
 #include <string>
@@ -212,13 +213,17 @@ class SettingTest : public ::testing::Test {
 
   static constexpr const char* kRight = "Authorization: Bearer a-token-of-some-length\r\n";
   std::map<std::string, std::string> options_;
+  std::string peer_;
+  std::latch go_on_{1};
   std::unique_ptr<Exporter> exporter_ = [this] {
     Exporter::Sources sources{[](OpenMetrics&) {}, [] { return true; },
                               [] { return std::string(); }};
-    sources.setter = {"a-token-of-some-length",
-                      [this](const std::string& name, const std::string& value) -> Status {
-                        if (value == "bad") return Error{name + ": takes no bad"};
-                        options_[name] = value;
+    sources.setter = {[] { return std::string("a-token-of-some-length"); },
+                      [this](const Exporter::Setting& wanted) -> Status {
+                        if (wanted.value == "slow") go_on_.wait();
+                        if (wanted.value == "bad") return Error{wanted.name + ": takes no bad"};
+                        options_[wanted.name] = wanted.value;
+                        peer_ = wanted.peer;
                         return Done{};
                       }};
     return std::move(Exporter::start("127.0.0.1", 0, std::move(sources))).value();
@@ -231,9 +236,27 @@ TEST_F(SettingTest, who_knows_the_token_sets_options) {
                   .starts_with("HTTP/1.1 200 "));
   EXPECT_EQ(options_, (std::map<std::string, std::string>{{"policy", "ps"},
                                                           {"set", "quantum=5us x"}}));
+  EXPECT_TRUE(peer_.starts_with("127.0.0.1:")) << peer_;
   const std::string refused = set("policy=bad", kRight);
   EXPECT_TRUE(refused.starts_with("HTTP/1.1 400 "));
   EXPECT_TRUE(refused.ends_with("\r\n\r\npolicy: takes no bad\n"));
+}
+
+TEST_F(SettingTest, a_set_that_waits_holds_up_nobody_else) {
+  const Fd slow = connect_to(*exporter_), next = connect_to(*exporter_);
+  const auto post = [](const char* query) {
+    return "POST /set?" + std::string(query) + " HTTP/1.1\r\n" + kRight + "\r\n";
+  };
+  send_all(slow, post("a=slow"));
+  EXPECT_TRUE(get(*exporter_, "/healthz").ends_with("ok\n"));
+  send_all(next, post("b=1"));
+  EXPECT_TRUE(get(*exporter_, "/healthz").ends_with("ok\n"));
+  EXPECT_TRUE(is_open(slow));
+  EXPECT_TRUE(is_open(next));
+  go_on_.count_down();
+  EXPECT_TRUE(receive_all(slow).ends_with("OK\n"));
+  EXPECT_TRUE(receive_all(next).ends_with("OK\n"));
+  EXPECT_EQ(options_, (std::map<std::string, std::string>{{"a", "slow"}, {"b", "1"}}));
 }
 
 TEST_F(SettingTest, nobody_else_does) {
@@ -244,9 +267,19 @@ TEST_F(SettingTest, nobody_else_does) {
                              "X-Authorization: Bearer a-token-of-some-length\r\n"}) {
     EXPECT_TRUE(set("policy=ps", header).starts_with("HTTP/1.1 401 ")) << header;
   }
-  for (const char* query : {"", "policy", "pol%icy=x", "policy=%1", "policy=%g0"}) {
+  EXPECT_NE(get(*exporter_, "/metrics").find("rubato_metrics_sets_denied_total 7\n"),
+            std::string::npos);
+  for (const char* query : {"", "policy", "pol%icy=x", "policy=%1", "policy=%g0",
+                            "policy=ps&drain-limit=1", "set=a=1+b=2"}) {
     EXPECT_TRUE(set(query, kRight).starts_with("HTTP/1.1 400 ")) << query;
   }
+  const std::string with_body =
+      ask(*exporter_, "POST /set HTTP/1.1\r\n" + std::string(kRight) +
+                          "Content-Length: 9\r\n\r\npolicy=ps");
+  EXPECT_TRUE(with_body.starts_with("HTTP/1.1 400 ")) << with_body;
+  EXPECT_TRUE(with_body.ends_with("takes POST /set?NAME=VALUE, without a body\n")) << with_body;
+  EXPECT_TRUE(set("policy=ps", "X: " + std::string(8000, 'x') + "\r\n" + kRight)
+                  .starts_with("HTTP/1.1 431 "));
   EXPECT_TRUE(get(*exporter_, "/set?policy=ps").starts_with("HTTP/1.1 404 "));
   EXPECT_TRUE(options_.empty());
   const auto read_only = patient_exporter();

@@ -142,12 +142,14 @@ uint64_t TraceRecorder::number_of(const TraceRecord& slice) {
 
 Status TraceRecorder::finish() {
   const Status ended = record(false);
+  const Status written = ended.ok() ? last() : ended;
   const Counts all = counts();
-  log_line(LogLevel::kInfo, LogEvent::kProfile, "trace written",
+  log_line(written.ok() ? LogLevel::kInfo : LogLevel::kError, LogEvent::kProfile,
+           written.ok() ? "trace written" : "the trace is not whole: " + written.error(),
            {{"file", options_.file},
             {"events", static_cast<int64_t>(all.written)},
             {"left_out", static_cast<int64_t>(all.dropped)}});
-  return ended.ok() ? last() : ended;
+  return written;
 }
 
 }  // namespace rubato

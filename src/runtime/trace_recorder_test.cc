@@ -106,12 +106,17 @@ TEST_F(TraceRecorderTest, each_start_writes_the_file_anew) {
 }
 
 TEST_F(TraceRecorderTest, a_full_ring_is_counted_in_the_file) {
-  const auto recording = recorder(1u << 20);
+  const auto recording = recorder(1u << 30);
   ASSERT_TRUE(recording->record(true).ok());
-  const uint32_t put = 8 * TraceRing::kCapacity;
-  for (uint32_t i = 0; i < put; ++i) slice(0, &path_, now(), Trace::End::kFinished);
+  const Instant at = now();
+  uint64_t put = 0;
+  for (; rings_[0].dropped() == 0; ++put) {
+    rings_[0].put({.start = at, .end = at, .arrived = at, .started = at, .request = &path_,
+                   .how = Trace::End::kFinished});
+  }
   ASSERT_TRUE(recording->finish().ok());
   const auto counts = recording->counts();
+  EXPECT_GT(counts.dropped, 0u);
   EXPECT_EQ(counts.written + counts.dropped, put);
   EXPECT_EQ(trace()["otherData"]["events_dropped"], counts.dropped);
   EXPECT_EQ(numbers().size(), counts.written);

@@ -13,7 +13,7 @@ import threading
 import unittest
 
 from server import BINARY, PATIENCE_S, MemcachedServer, Server, status_of_load
-from waiting import eventually
+from waiting import eventually, pass_time
 
 
 def run_load(target, *args):
@@ -278,12 +278,34 @@ class Parts(unittest.TestCase):
                     self.assertEqual(calls(), 0)
                     lines.write('{"ready": true}\n')
                     lines.flush()
-                    self.assertEqual(json.loads(lines.readline()), {"go": True})
+                    # The duration, the time for replies and slack.
+                    go = json.loads(lines.readline())
+                    self.assertTrue(go["go"])
+                    self.assertGreater(go["limit_s"], 300)
                     eventually(calls)
                     lines.write('{"refused": "no more"}\n')
                     lines.flush()
                     self.assertEqual(asker.wait(PATIENCE_S), 1)
                     self.assertRegex(asker.stderr.read(), "^rubato: agent .* refused: no more\n$")
+
+    def test_a_part_that_ends_before_all_are_ready_ends_the_run(self):
+        """Both agents are this test; the second one says nothing."""
+        report = '{"status": 0, "said": "", "report": "{}"}\n'
+        for words in (['{"ready": true}\n' + report], ['{"ready": true}\n', report]):
+            with socket.create_server(("127.0.0.1", 0)) as first, \
+                    socket.create_server(("127.0.0.1", 0)) as second:
+                agents = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in (first, second))
+                command = [BINARY, "load", "--target", "spin://127.0.0.1:1", "--duration", "1",
+                           "--agents", agents, "--token-file", self.token]
+                with started(command) as asker, contextlib.ExitStack() as links:
+                    link = links.enter_context(first.accept()[0])
+                    links.enter_context(second.accept()[0])
+                    for word in words:
+                        link.sendall(word.encode())
+                        pass_time(0.3, "a silence between the two lines of an agent")
+                    self.assertEqual(asker.wait(PATIENCE_S), 1)
+                    self.assertRegex(asker.stderr.read(),
+                                     "^rubato: agent .* ended before all were ready\n$")
 
     def test_peers_without_the_token_hold_up_nobody(self):
         _, address = self.agent()

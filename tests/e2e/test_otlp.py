@@ -8,6 +8,7 @@ import re
 import threading
 import time
 import unittest
+import urllib.request
 
 from server import Server, refused
 from waiting import eventually
@@ -20,8 +21,13 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):  # pylint: disable=invalid-name
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.server.refusing:
-            self.send_error(503)
+        if self.server.hanging:
+            self.server.hung.set()
+            self.server.go_on.wait()
+            return
+        status = self.server.statuses.get(self.path, 200)
+        if status != 200:
+            self.send_error(status)
             return
         self.server.messages.append((self.path, self.headers["Content-Type"], json.loads(body)))
         self.send_response(200)
@@ -37,12 +43,15 @@ class Collector(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def collector():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
-    server.messages, server.refusing = [], False
+    server.messages, server.statuses, server.hanging = [], {}, False
+    server.hung, server.go_on = threading.Event(), threading.Event()
+    server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
         yield server
     finally:
+        server.go_on.set()
         server.shutdown()
         thread.join()
         server.server_close()
@@ -137,13 +146,13 @@ class Otlp(unittest.TestCase):
         with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",
                                          "--otlp-interval", "0.1", "--metrics-port",
                                          "0") as server:
-            sink.refusing = True
+            sink.statuses = {"/v1/metrics": 503, "/v1/traces": 503}
             for _ in range(10):
                 server.call("GET", "a")
-            server.wait_for(r"(the collector of --otlp takes no messages)")
-            sink.refusing = False
+            server.wait_for(r"(takes no spans reason=.HTTP status 503. again=yes)")
+            sink.statuses = {}
             eventually(lambda: len(spans_of(sink.messages)), lambda count: count >= 10)
-            server.wait_for(r"(takes messages again)")
+            server.wait_for(r"(takes spans again)")
             server.terminate()
             self.assertEqual(server.wait(), 0)
         with Server("--otlp", "http://127.0.0.1:1", "--otlp-interval", "0.1") as server:
@@ -151,10 +160,62 @@ class Otlp(unittest.TestCase):
             server.terminate()
             self.assertEqual(server.wait(), 0)
 
+    def test_spans_reach_a_collector_that_takes_no_metrics(self):
+        """More than fit into a message, so that there are several."""
+        with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",
+                                         "--otlp-interval", "1") as server:
+            sink.statuses = {"/v1/metrics": 404}
+            with server.client() as client:
+                for _ in range(1300):
+                    client.call("GET", "a")
+            eventually(lambda: len([s for s in spans_of(sink.messages) if s["name"] == "get"]),
+                       lambda count: count == 1300)
+            sizes = [len(spans_of([message])) for message in sink.messages]
+            self.assertLessEqual(max(sizes), 512)
+            server.terminate()
+            self.assertEqual(server.wait(), 0)
+            self.assertEqual(server.output().count("takes no metrics"), 1, server.output())
+            self.assertNotIn("takes metrics again", server.output())
+
+    def test_spans_that_are_refused_for_good_are_dropped_and_counted(self):
+        with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",
+                                         "--otlp-interval", "0.1", "--metrics-port",
+                                         "0") as server:
+            sink.statuses = {"/v1/traces": 400}
+            for _ in range(10):
+                server.call("GET", "a")
+            port = server.wait_for(r"metrics on http://127.0.0.1:(\d+)/metrics")
+
+            def dropped():
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+                    text = reply.read().decode()
+                return int(re.search(r"\nrubato_otlp_spans_dropped_total (\d+)", text).group(1))
+            eventually(dropped, lambda count: count >= 10)
+            sink.statuses = {}
+            server.call("SET", "a", "b")
+            eventually(lambda: [s["name"] for s in spans_of(sink.messages)],
+                       lambda names: "set" in names)
+            self.assertNotIn("get", [s["name"] for s in spans_of(sink.messages)])
+            server.terminate()
+            self.assertEqual(server.wait(), 0)
+
+    def test_a_collector_that_hangs_ends_with_the_server(self):
+        with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",
+                                         "--otlp-interval", "0.1") as server:
+            sink.hanging = True
+            server.call("GET", "a")
+            self.assertTrue(sink.hung.wait(60))
+            server.call("GET", "a")
+            server.terminate()
+            self.assertEqual(server.wait(), 0)
+            self.assertIn("has not taken all spans before the end", server.output())
+            self.assertNotIn(" stalled: ", server.output())
+
     def test_mistakes_are_one_line(self):
         for args, said in ((["--otlp", "127.0.0.1"], "--otlp: takes http://"),
                            (["--otlp", "http://"], "--otlp: takes http://"),
                            (["--otlp-sample", "0.1"], "--otlp-sample: needs --otlp"),
+                           (["--otlp-interval", "3"], "--otlp-interval: needs --otlp"),
                            (["--otlp", "http://x", "--otlp-sample", "1.1"], "--otlp-sample"),
                            (["--otlp", "http://x", "--otlp-sample", "1", "--record", "/tmp/x"],
                             "does not go with --record")):

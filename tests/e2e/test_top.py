@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -114,6 +115,21 @@ class Setting(WithToken):
                 self.assertIn(message, said)
             self.assertEqual(server.call("CONFIG", "GET", "policy"), [b"policy", b"ps"])
 
+    def test_sighup_reads_the_token_again(self):
+        server, address = serve("spin", "--metrics-set-token", self.token)
+        with server:
+            old = shutil.copy(self.token, self.token + ".old")
+            shutil.copy(self.wrong, self.token)
+            self.assertEqual(top(address, "--set", "policy=ps", "--token-file", old)[0], 0)
+            server.process.send_signal(signal.SIGHUP)
+            eventually(lambda: top(address, "--set", "policy=fcfs", "--token-file",
+                                   self.wrong)[0], lambda status: status == 0)
+            status, _, said = top(address, "--set", "policy=ps", "--token-file", old)
+            self.assertEqual(status, 1)
+            self.assertIn("another one", said)
+            self.assertIn("the token is another one peer=127.0.0.1:", server.output())
+            self.assertRegex(server.output(), "set by the metrics port .*peer=127.0.0.1:")
+
     def test_a_server_is_read_only_unless_it_says_otherwise(self):
         server, address = serve("spin")
         with server:
@@ -127,6 +143,7 @@ class Setting(WithToken):
             self.assertEqual((status, said.count("\n")), (2, 1), said)
             self.assertIn(message, said)
         for args, message in ((["--metrics-set-token", self.token], "needs --metrics-port"),
+                              (["--metrics-set-token", ""], "takes the name of a file"),
                               (["--metrics-port", "0", "--metrics-set-token", "/dev/null"],
                                "--metrics-set-token: '/dev/null' is empty")):
             status, said = refused("serve", "spin", *args)

@@ -166,6 +166,28 @@ class Traced(LiveTest):
         self.assertEqual(cuts["long"]["a"], 0)
         self.assertGreater(cuts["long"]["b"], 1)
 
+    def changed(self, change):
+        """The simulated trace, of whose slices `change` makes others, or None."""
+        with open(self.simulated, encoding="utf-8") as file:
+            trace = json.load(file)
+        trace["traceEvents"] = [event for event in trace["traceEvents"]
+                                if event.get("cat") != "request" or change(event)]
+        path = os.path.join(self.folder, "changed.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(trace, file)
+        return path
+
+    def test_a_type_of_one_trace_is_named_once_and_small_times_do_not_matter(self):
+        self.simulate_trace(self.simulated, "--policy", "ps")
+        without = self.changed(lambda event: event["name"] != "long")
+        _, done = self.diff(self.simulated, without, "--tolerance", "100", status=1)
+        self.assertEqual(done.stderr, "rubato: type long: is in A only\n")
+
+        def arrives_earlier(event):
+            event["args"]["arrived"] = max(0, event["args"]["arrived"] - 5)
+            return event
+        self.diff(self.simulated, self.changed(arrives_earlier), "--tolerance", "5")
+
     def test_config_set_starts_and_ends_a_trace(self):
         with Server("--trace", self.live, "--tracing", "no") as server:
             server.call("SET", "a", "1")
@@ -197,6 +219,10 @@ class Traced(LiveTest):
                            (["serve", "spin", "--trace-events", "0"], "--trace-events"),
                            (["serve", "spin", "--trace", self.live, "--tracing", "x"],
                             "--tracing"),
+                           (["serve", "spin", "--tracing", "no"], "--tracing: needs --trace"),
+                           (["serve", "spin", "--trace-events", "5"], "--trace-events: needs"),
+                           (["serve", "spin", "--recording", "no"], "--recording: needs --record"),
+                           (["serve", "spin", "--record-limit", "5"], "--record-limit: needs"),
                            (["trace", "diff", self.live], "TRACE"),
                            (["trace", "diff", "/nowhere", "/nowhere"], "/nowhere"),
                            (["trace", "diff", __file__, __file__], "is no whole JSON")):
