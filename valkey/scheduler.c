@@ -7,6 +7,10 @@
 #include "module.h"
 #include "script.h"
 
+#include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <rubato/executor.h>
 #include <rubato/wait.h>
 
@@ -161,19 +165,48 @@ static rubato_executor* create_executor(const char* policy, int quantum_us, int 
   return NULL;
 }
 
-static rubato_error no_executor;  // why there is none
+// The socket that the executor's metrics are asked at; -1 = none. A child of the server must not
+// keep it: the port would stay taken.
+static int metrics_socket = -1;
 
-static int make_executor(void) {
-  executor = create_executor(scheduler_options.policy, scheduler_options.quantum_us,
-                             scheduler_options.metrics_port, &no_executor);
-  return executor != NULL;
+static int is_listener(int fd, uint32_t port) {
+  int listens = 0;
+  socklen_t size = sizeof(listens);
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens) return 0;
+  struct sockaddr_storage address = {0};
+  size = sizeof(address);
+  if (getsockname(fd, (struct sockaddr*)&address, &size) != 0) return 0;
+  const in_port_t bound = address.ss_family == AF_INET6
+                              ? ((struct sockaddr_in6*)&address)->sin6_port
+                              : ((struct sockaddr_in*)&address)->sin_port;
+  return ntohs(bound) == port;
 }
 
-static int has_executor(void) {
-  if (executor != NULL || make_executor()) return 1;
-  serverLog(LL_WARNING, "rubato-enabled no: %s", no_executor.text);
-  scheduler_options.enabled = 0;
-  return 0;
+static int find_listener(uint32_t port) {
+  DIR* const open_files = port != 0 ? opendir("/proc/self/fd") : NULL;
+  if (open_files == NULL) return -1;
+  int found = -1;
+  for (struct dirent* entry; found < 0 && (entry = readdir(open_files)) != NULL;) {
+    const int fd = atoi(entry->d_name);
+    if (fd > STDERR_FILENO && is_listener(fd, port)) found = fd;
+  }
+  closedir(open_files);
+  return found;
+}
+
+void scheduler_child_begins(void) {
+  if (metrics_socket >= 0) close(metrics_socket);
+}
+
+static rubato_executor* create_as_set(int metrics_port, rubato_error* error) {
+  return create_executor(scheduler_options.policy, scheduler_options.quantum_us, metrics_port,
+                         error);
+}
+
+static void use_executor(rubato_executor* other) {
+  rubato_executor_destroy(executor);
+  executor = other;
+  metrics_socket = find_listener(rubato_executor_metrics_port(executor));
 }
 
 int scheduler_policy_is_valid(char* policy, const char** error) {
@@ -188,15 +221,43 @@ int scheduler_policy_is_valid(char* policy, const char** error) {
   return tried != NULL;
 }
 
-int scheduler_settings_changed(const char** error) {
-  static char line[sizeof(no_executor.text)];  // as above
-  scheduler_drain(SCHEDULER_PATIENT);
-  rubato_executor_destroy(executor);
-  executor = NULL;
-  if (make_executor()) return 1;
-  memcpy(line, no_executor.text, sizeof(line));
-  *error = line;
+int scheduler_bind_is_valid(char* address, const char** error) {
+  if (address[0] != '\0') return 1;
+  *error = "expected an address; 0.0.0.0 is all of them";
   return 0;
+}
+
+// The port of the metrics is free only when the executor before is gone; if that of the settings is
+// not, the new one goes on without.
+int scheduler_settings_changed(const char** error) {
+  static rubato_error line;  // as above
+  rubato_error trouble;
+  scheduler_drain(SCHEDULER_PATIENT);
+  rubato_executor* made = create_as_set(0, &trouble);
+  if (made != NULL) {
+    use_executor(made);
+    if (scheduler_options.metrics_port == 0) return 1;
+    made = create_as_set(scheduler_options.metrics_port, &trouble);
+  }
+  if (made != NULL) {
+    use_executor(made);
+    return 1;
+  }
+  line = trouble;
+  *error = line.text;
+  return 0;
+}
+
+int scheduler_enabled_changed(const char** error) {
+  return !scheduler_options.enabled || executor != NULL || scheduler_settings_changed(error);
+}
+
+// Before the first client: to measure the clock takes longer than any may wait.
+void scheduler_begin(void) {
+  const char* error = NULL;
+  if (server.sentinel_mode || scheduler_enabled_changed(&error)) return;
+  serverLog(LL_WARNING, "rubato: %s", error);
+  exit(1);
 }
 
 // ---- A command from its beginning to its end
@@ -252,7 +313,7 @@ static void end_command(void* closure, int outcome, int64_t retry_after_ns) {
 
 // 1 = the command is underway.
 static int submit(client* c, int flags, const SchedulerHold* hold, int is_script) {
-  if (!has_executor()) return 0;
+  if (executor == NULL) return 0;  // of Sentinel
   SchedulerCommand* const command = zcalloc(sizeof(*command));
   command->c = c;
   command->flags = flags;
@@ -701,10 +762,6 @@ static void tell_busy(void) {
 }
 
 int scheduler_turn(void) {
-  // Before the first client: to measure the clock takes longer than any may wait.
-  static int made = 0;
-  if (!made && scheduler_options.enabled) has_executor();
-  made = 1;
   if (scheduler_underway != 0) run_slice();
   finish_ended();
   if (scheduler_underway == 0 && expired_count != 0) delete_expired();

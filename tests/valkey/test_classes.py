@@ -2,13 +2,15 @@
 """Classes of commands: how they are defined, share the time of what is underway, are refused in an
 overload and counted, and where an operator sees them."""
 
+import socket
+import subprocess
 import threading
 import time
 import urllib.request
 from pathlib import Path
 
 from test_semantics import COUNT, Fixture, eventually
-from valkey_process import ReplyError, Server, free_port
+from valkey_process import BINARY, ReplyError, Server, free_port
 
 SLOW = "slow commands hgetall,KEYS share 10"
 
@@ -215,3 +217,47 @@ class WhatOperatorsSee(Fixture):
         self.admin.call("CONFIG", "SET", "rubato-metrics-port", 0)
         with self.assertRaises(OSError):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30)
+
+
+class Metrics(Fixture):
+    def setUp(self):
+        self.port = free_port()
+        self.options = ("--rubato-metrics-port", str(self.port))
+        super().setUp()
+
+    def check(self):
+        """All is as it was configured, and reads are tasks."""
+        before = int(self.admin.info()["rubato_commands"])
+        self.assertEqual(len(self.admin.call("HGETALL", "hash")), 2 * COUNT)
+        self.assertEqual(int(self.admin.info()["rubato_commands"]), before + 1)
+        self.assertEqual(config(self.admin, "rubato-enabled"), "yes")
+        self.assertEqual(config(self.admin, "rubato-metrics-port"), str(self.port))
+        urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30).close()
+
+    def test_settings_change_while_the_server_saves(self):
+        self.admin.call("DEBUG", "POPULATE", 1000)
+        self.admin.call("CONFIG", "SET", "rdb-key-save-delay", 100000)
+        self.admin.call("BGSAVE")
+        self.check()
+        self.assertEqual(self.admin.call("CONFIG", "SET", "rubato-quantum-us", 60), b"OK")
+        self.assertEqual(self.admin.info("persistence")["rdb_bgsave_in_progress"], "1")
+        self.check()
+        self.admin.call("BGSAVE", "CANCEL")
+
+    def test_what_cannot_be_had_changes_nothing(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            for words in (("rubato-metrics-port", taken.getsockname()[1]),
+                          ("rubato-metrics-bind", "no such address"), ("rubato-metrics-bind", "")):
+                with self.assertRaises(ReplyError):
+                    self.admin.call("CONFIG", "SET", *words)
+                self.check()
+        self.assertEqual(config(self.admin, "rubato-metrics-bind"), "127.0.0.1")
+
+    def test_a_server_does_not_start_without_its_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            done = subprocess.run([BINARY, "--port", str(free_port()), "--dir",
+                                   self.server.folder.name, "--rubato-metrics-port", str(port)],
+                                  capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, f"rubato: .*{port}")
