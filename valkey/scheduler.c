@@ -287,6 +287,7 @@ static void unlist_command(SchedulerCommand* command) {
 static int run_command(void* closure) {
   SchedulerCommand* const command = closure;
   command->started = getMonotonicUs();
+  ++scheduler_counts_of(command->group)->commands;
   enter(command);
   call(command->c, command->flags);
   leave(command);
@@ -335,7 +336,6 @@ static int submit(client* c, int flags, const SchedulerHold* hold, int is_script
   scheduler_hold_begin(&command->hold);
   list_command(command);
   c->scheduler.command = command;
-  ++scheduler_counts_of(command->group)->commands;
   // As a client that is postponed, but in no list: only finish() lets it go. It is protected, since
   // the fiber writes its reply; what was written before is sent with it.
   initClientBlockingState(c);
@@ -423,7 +423,10 @@ static int refuse(client* c) {
 }
 
 void scheduler_drain(int haste) {
-  if (scheduler_underway == 0) return;
+  if (scheduler_underway == 0) {
+    finish_ended();
+    return;
+  }
   serverAssert(scheduler_running == NULL);
   ++drains;
   const long long patience = busy_after_us() > 0 ? busy_after_us() : ENDLESS_SCRIPT_US;
