@@ -440,16 +440,32 @@ void scheduler_drain(int haste) {
   finish_ended();
 }
 
+// For some ns, or, at 0, if the policy says so. What a script has called counts it, too.
+static void suspend(SchedulerCommand* command, int64_t sleep_ns) {
+  client* const inner = server.executing_client;
+  leave(command);
+  const monotime left_at = getMonotonicUs();
+  const uint64_t before = switches;
+  if (sleep_ns != 0) {
+    rubato_sleep(sleep_ns);
+  } else {
+    rubato_checkpoint();
+  }
+  if (switches != before) {
+    ++scheduler_counts_of(command->group)->suspensions;
+    const long long suspended = (long long)(getMonotonicUs() - left_at);
+    command->suspended_us += suspended;
+    if (inner != command->c) inner->scheduler.suspended_us += suspended;
+  }
+  enter(command);
+}
+
 // A read that is underway itself, of a script, changes how a value is stored: when it alone holds
 // it.
 static void wait_until_free(serverDb* db, const char* key) {
   SchedulerCommand* const command = scheduler_running;
   while (scheduler_is_held(db, key)) {
-    leave(command);
-    const monotime left_at = getMonotonicUs();
-    rubato_sleep(100000);  // others that run may be suspended for so long by a test
-    command->suspended_us += (long long)(getMonotonicUs() - left_at);
-    enter(command);
+    suspend(command, 100000);  // others that run may be suspended for so long by a test
   }
 }
 
@@ -543,22 +559,7 @@ static void pass(SchedulerCommand* command) {
   if (draining) return;
   if (scheduler_options.stress == 0 && --countdown > 0) return;
   countdown = CHECKPOINT_STRIDE;
-  client* const inner = server.executing_client;  // of a script
-  leave(command);
-  command->left_at = getMonotonicUs();
-  const uint64_t before = switches;
-  if (scheduler_options.stress != 0 && stress_suspends()) {
-    rubato_sleep(1000);
-  } else {
-    rubato_checkpoint();
-  }
-  if (switches != before) {
-    ++scheduler_counts_of(command->group)->suspensions;
-    const long long suspended = (long long)(getMonotonicUs() - command->left_at);
-    command->suspended_us += suspended;
-    if (inner != command->c) inner->scheduler.suspended_us += suspended;
-  }
-  enter(command);
+  suspend(command, scheduler_options.stress != 0 && stress_suspends() ? 1000 : 0);
 }
 
 // What a script calls is suspended where it would be by itself.
