@@ -578,6 +578,8 @@ void scheduler_script_checkpoint(void) {
   pass(scheduler_running);
 }
 
+void scheduler_value_checkpoint_slow(void) { pass(scheduler_running); }
+
 int scheduler_script_is_killed(void) {
   SchedulerCommand* const command = scheduler_running;
   if (draining && ran_us(command) > drained_script_us) command->killed = 1;

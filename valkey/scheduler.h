@@ -99,8 +99,13 @@ void scheduler_checkpoint_slow(void);
 static inline void scheduler_checkpoint(void) {
   if (scheduler_running != NULL) scheduler_checkpoint_slow();
 }
-// The same in the hook of a script, whose commands have checkpoints that do nothing.
+// In the hook of a script, whose commands have checkpoints that do nothing.
 void scheduler_script_checkpoint(void);
+// The same where replies become values of a script, and these its reply.
+void scheduler_value_checkpoint_slow(void);
+static inline void scheduler_value_checkpoint(void) {
+  if (scheduler_running != NULL) scheduler_value_checkpoint_slow();
+}
 int scheduler_script_is_killed(void);
 // SCRIPT KILL, with is_eval, and FUNCTION KILL. 1 = a script is underway, and was told if it is of
 // that kind; the client has its answer.

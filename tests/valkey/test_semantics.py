@@ -203,6 +203,26 @@ class Semantics(Fixture):
         spent = int(stats.split("usec=")[1].split(",")[0])
         self.assertLess(spent, int(self.admin.info()["rubato_suspended_us"]))
 
+    def suspensions(self, *words):
+        before = int(self.admin.info()["rubato_suspensions"])
+        self.client().call(*words)
+        return int(self.admin.info()["rubato_suspensions"]) - before
+
+    def test_what_a_script_is_given_and_gives_is_suspended(self):
+        self.admin.call("DEBUG", "POPULATE", 4000)
+        alone = self.suspensions("KEYS", "*")
+        called = self.suspensions("EVAL_RO", "return #redis.call('keys', '*')", 0)
+        given = self.suspensions("EVAL_RO", "return redis.call('keys', '*')", 0)
+        self.assertGreater(called, 1.5 * alone)
+        self.assertGreater(given, called + alone / 2)
+
+    def test_sorted_sets_are_sorted_in_parts(self):
+        self.admin.call("EVAL", "for i = 1, 4000 do redis.call('zadd', 'z', i, i) end", 0)
+        alone = self.suspensions("ZRANGE", "z", 1, 3990)
+        # Nothing is compared; each element is taken and replied.
+        self.assertGreater(
+            self.suspensions("SORT_RO", "z", "BY", "none", "LIMIT", 1, 3990), 1.5 * alone)
+
     def test_scans_and_sorts_are_suspended(self):
         self.admin.call("DEBUG", "POPULATE", 20000)
         for words, count in ((("HSCAN", "hash", 0, "COUNT", COUNT * 2), 2 * COUNT),
