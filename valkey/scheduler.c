@@ -7,6 +7,10 @@
 #include "module.h"
 #include "script.h"
 
+#include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <rubato/executor.h>
 #include <rubato/wait.h>
 
@@ -161,19 +165,48 @@ static rubato_executor* create_executor(const char* policy, int quantum_us, int 
   return NULL;
 }
 
-static rubato_error no_executor;  // why there is none
+// The socket that the executor's metrics are asked at; -1 = none. A child of the server must not
+// keep it: the port would stay taken.
+static int metrics_socket = -1;
 
-static int make_executor(void) {
-  executor = create_executor(scheduler_options.policy, scheduler_options.quantum_us,
-                             scheduler_options.metrics_port, &no_executor);
-  return executor != NULL;
+static int is_listener(int fd, uint32_t port) {
+  int listens = 0;
+  socklen_t size = sizeof(listens);
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens) return 0;
+  struct sockaddr_storage address = {0};
+  size = sizeof(address);
+  if (getsockname(fd, (struct sockaddr*)&address, &size) != 0) return 0;
+  const in_port_t bound = address.ss_family == AF_INET6
+                              ? ((struct sockaddr_in6*)&address)->sin6_port
+                              : ((struct sockaddr_in*)&address)->sin_port;
+  return ntohs(bound) == port;
 }
 
-static int has_executor(void) {
-  if (executor != NULL || make_executor()) return 1;
-  serverLog(LL_WARNING, "rubato-enabled no: %s", no_executor.text);
-  scheduler_options.enabled = 0;
-  return 0;
+static int find_listener(uint32_t port) {
+  DIR* const open_files = port != 0 ? opendir("/proc/self/fd") : NULL;
+  if (open_files == NULL) return -1;
+  int found = -1;
+  for (struct dirent* entry; found < 0 && (entry = readdir(open_files)) != NULL;) {
+    const int fd = atoi(entry->d_name);
+    if (fd > STDERR_FILENO && is_listener(fd, port)) found = fd;
+  }
+  closedir(open_files);
+  return found;
+}
+
+void scheduler_child_begins(void) {
+  if (metrics_socket >= 0) close(metrics_socket);
+}
+
+static rubato_executor* create_as_set(int metrics_port, rubato_error* error) {
+  return create_executor(scheduler_options.policy, scheduler_options.quantum_us, metrics_port,
+                         error);
+}
+
+static void use_executor(rubato_executor* other) {
+  rubato_executor_destroy(executor);
+  executor = other;
+  metrics_socket = find_listener(rubato_executor_metrics_port(executor));
 }
 
 int scheduler_policy_is_valid(char* policy, const char** error) {
@@ -188,15 +221,43 @@ int scheduler_policy_is_valid(char* policy, const char** error) {
   return tried != NULL;
 }
 
-int scheduler_settings_changed(const char** error) {
-  static char line[sizeof(no_executor.text)];  // as above
-  scheduler_drain(SCHEDULER_PATIENT);
-  rubato_executor_destroy(executor);
-  executor = NULL;
-  if (make_executor()) return 1;
-  memcpy(line, no_executor.text, sizeof(line));
-  *error = line;
+int scheduler_bind_is_valid(char* address, const char** error) {
+  if (address[0] != '\0') return 1;
+  *error = "expected an address; 0.0.0.0 is all of them";
   return 0;
+}
+
+// The port of the metrics is free only when the executor before is gone; if that of the settings is
+// not, the new one goes on without.
+int scheduler_settings_changed(const char** error) {
+  static rubato_error line;  // as above
+  rubato_error trouble;
+  scheduler_drain(SCHEDULER_PATIENT);
+  rubato_executor* made = create_as_set(0, &trouble);
+  if (made != NULL) {
+    use_executor(made);
+    if (scheduler_options.metrics_port == 0) return 1;
+    made = create_as_set(scheduler_options.metrics_port, &trouble);
+  }
+  if (made != NULL) {
+    use_executor(made);
+    return 1;
+  }
+  line = trouble;
+  *error = line.text;
+  return 0;
+}
+
+int scheduler_enabled_changed(const char** error) {
+  return !scheduler_options.enabled || executor != NULL || scheduler_settings_changed(error);
+}
+
+// Before the first client: to measure the clock takes longer than any may wait.
+void scheduler_begin(void) {
+  const char* error = NULL;
+  if (server.sentinel_mode || scheduler_enabled_changed(&error)) return;
+  serverLog(LL_WARNING, "rubato: %s", error);
+  exit(1);
 }
 
 // ---- A command from its beginning to its end
@@ -226,6 +287,7 @@ static void unlist_command(SchedulerCommand* command) {
 static int run_command(void* closure) {
   SchedulerCommand* const command = closure;
   command->started = getMonotonicUs();
+  ++scheduler_counts_of(command->group)->commands;
   enter(command);
   call(command->c, command->flags);
   leave(command);
@@ -252,7 +314,7 @@ static void end_command(void* closure, int outcome, int64_t retry_after_ns) {
 
 // 1 = the command is underway.
 static int submit(client* c, int flags, const SchedulerHold* hold, int is_script) {
-  if (!has_executor()) return 0;
+  if (executor == NULL) return 0;  // of Sentinel
   SchedulerCommand* const command = zcalloc(sizeof(*command));
   command->c = c;
   command->flags = flags;
@@ -274,7 +336,6 @@ static int submit(client* c, int flags, const SchedulerHold* hold, int is_script
   scheduler_hold_begin(&command->hold);
   list_command(command);
   c->scheduler.command = command;
-  ++scheduler_counts_of(command->group)->commands;
   // As a client that is postponed, but in no list: only finish() lets it go. It is protected, since
   // the fiber writes its reply; what was written before is sent with it.
   initClientBlockingState(c);
@@ -362,7 +423,10 @@ static int refuse(client* c) {
 }
 
 void scheduler_drain(int haste) {
-  if (scheduler_underway == 0) return;
+  if (scheduler_underway == 0) {
+    finish_ended();
+    return;
+  }
   serverAssert(scheduler_running == NULL);
   ++drains;
   const long long patience = busy_after_us() > 0 ? busy_after_us() : ENDLESS_SCRIPT_US;
@@ -376,16 +440,32 @@ void scheduler_drain(int haste) {
   finish_ended();
 }
 
+// For some ns, or, at 0, if the policy says so. What a script has called counts it, too.
+static void suspend(SchedulerCommand* command, int64_t sleep_ns) {
+  client* const inner = server.executing_client;
+  leave(command);
+  const monotime left_at = getMonotonicUs();
+  const uint64_t before = switches;
+  if (sleep_ns != 0) {
+    rubato_sleep(sleep_ns);
+  } else {
+    rubato_checkpoint();
+  }
+  if (switches != before) {
+    ++scheduler_counts_of(command->group)->suspensions;
+    const long long suspended = (long long)(getMonotonicUs() - left_at);
+    command->suspended_us += suspended;
+    if (inner != command->c) inner->scheduler.suspended_us += suspended;
+  }
+  enter(command);
+}
+
 // A read that is underway itself, of a script, changes how a value is stored: when it alone holds
 // it.
 static void wait_until_free(serverDb* db, const char* key) {
   SchedulerCommand* const command = scheduler_running;
   while (scheduler_is_held(db, key)) {
-    leave(command);
-    const monotime left_at = getMonotonicUs();
-    rubato_sleep(100000);  // others that run may be suspended for so long by a test
-    command->suspended_us += (long long)(getMonotonicUs() - left_at);
-    enter(command);
+    suspend(command, 100000);  // others that run may be suspended for so long by a test
   }
 }
 
@@ -479,22 +559,7 @@ static void pass(SchedulerCommand* command) {
   if (draining) return;
   if (scheduler_options.stress == 0 && --countdown > 0) return;
   countdown = CHECKPOINT_STRIDE;
-  client* const inner = server.executing_client;  // of a script
-  leave(command);
-  command->left_at = getMonotonicUs();
-  const uint64_t before = switches;
-  if (scheduler_options.stress != 0 && stress_suspends()) {
-    rubato_sleep(1000);
-  } else {
-    rubato_checkpoint();
-  }
-  if (switches != before) {
-    ++scheduler_counts_of(command->group)->suspensions;
-    const long long suspended = (long long)(getMonotonicUs() - command->left_at);
-    command->suspended_us += suspended;
-    if (inner != command->c) inner->scheduler.suspended_us += suspended;
-  }
-  enter(command);
+  suspend(command, scheduler_options.stress != 0 && stress_suspends() ? 1000 : 0);
 }
 
 // What a script calls is suspended where it would be by itself.
@@ -512,6 +577,8 @@ void scheduler_script_checkpoint(void) {
   countdown = 1;
   pass(scheduler_running);
 }
+
+void scheduler_value_checkpoint_slow(void) { pass(scheduler_running); }
 
 int scheduler_script_is_killed(void) {
   SchedulerCommand* const command = scheduler_running;
@@ -701,10 +768,6 @@ static void tell_busy(void) {
 }
 
 int scheduler_turn(void) {
-  // Before the first client: to measure the clock takes longer than any may wait.
-  static int made = 0;
-  if (!made && scheduler_options.enabled) has_executor();
-  made = 1;
   if (scheduler_underway != 0) run_slice();
   finish_ended();
   if (scheduler_underway == 0 && expired_count != 0) delete_expired();

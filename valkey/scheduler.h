@@ -60,6 +60,11 @@ extern SchedulerSettings scheduler_options;
 extern SchedulerCommand* scheduler_running;  // whose fiber runs; null = the event loop
 extern unsigned scheduler_underway;           // commands that have begun to hold and not ended
 
+// Before the server loads its data: it does not start when its settings cannot be had.
+void scheduler_begin(void);
+// In a child that saves or rewrites.
+void scheduler_child_begins(void);
+
 // processCommand: instead of call(c, *flags). 0 = the caller is to run the command now; else it
 // runs or waits and the client is blocked meanwhile. May change the flags.
 int scheduler_call(struct client* c, int* flags);
@@ -94,8 +99,13 @@ void scheduler_checkpoint_slow(void);
 static inline void scheduler_checkpoint(void) {
   if (scheduler_running != NULL) scheduler_checkpoint_slow();
 }
-// The same in the hook of a script, whose commands have checkpoints that do nothing.
+// In the hook of a script, whose commands have checkpoints that do nothing.
 void scheduler_script_checkpoint(void);
+// The same where replies become values of a script, and these its reply.
+void scheduler_value_checkpoint_slow(void);
+static inline void scheduler_value_checkpoint(void) {
+  if (scheduler_running != NULL) scheduler_value_checkpoint_slow();
+}
 int scheduler_script_is_killed(void);
 // SCRIPT KILL, with is_eval, and FUNCTION KILL. 1 = a script is underway, and was told if it is of
 // that kind; the client has its answer.
@@ -119,7 +129,9 @@ void scheduler_annotate(struct client* c, struct serverObject*** argv, int* argc
 
 // config.c: 1 = the library has a policy of that name; else *error says so. 1 = done.
 int scheduler_policy_is_valid(char* policy, const char** error);
+int scheduler_bind_is_valid(char* address, const char** error);
 int scheduler_settings_changed(const char** error);
+int scheduler_enabled_changed(const char** error);
 // rubato-class NAME commands COMMAND,... share N: classes of commands that share the time of the
 // commands underway by weight. The text that `get` returns is an sds.
 struct standardConfig;
@@ -144,7 +156,7 @@ void scheduler_pause_rehashing(struct hashtable* table, int pauses);
 // The entries of config.c's table.
 #define RUBATO_CONFIGS                                                                          \
   createBoolConfig("rubato-enabled", NULL, MODIFIABLE_CONFIG, scheduler_options.enabled, 1, NULL,  \
-                   NULL),                                                                          \
+                   scheduler_enabled_changed),                                                     \
       createStringConfig("rubato-policy", NULL, MODIFIABLE_CONFIG, ALLOW_EMPTY_STRING,             \
                          scheduler_options.policy, "synergy", scheduler_policy_is_valid,           \
                          scheduler_settings_changed),                                              \
@@ -163,7 +175,7 @@ void scheduler_pause_rehashing(struct hashtable* table, int pauses);
                       scheduler_options.metrics_port, 0, INTEGER_CONFIG, NULL,                     \
                       scheduler_settings_changed),                                                 \
       createStringConfig("rubato-metrics-bind", NULL, MODIFIABLE_CONFIG, ALLOW_EMPTY_STRING,       \
-                         scheduler_options.metrics_bind, "127.0.0.1", NULL,                        \
+                         scheduler_options.metrics_bind, "127.0.0.1", scheduler_bind_is_valid,     \
                          scheduler_settings_changed),                                              \
       createIntConfig("rubato-stress", NULL, HIDDEN_CONFIG | MODIFIABLE_CONFIG, 0, 1000000000,     \
                       scheduler_options.stress, 0, INTEGER_CONFIG, NULL, NULL),

@@ -41,7 +41,7 @@ static int is_defined(const SchedulerGroup* groups, int count, const char* name)
 static int take_commands(const char* name, sds list, int number, dict* of, const char** error) {
   int count = 0;
   sds* const words = sdssplitlen(list, sdslen(list), ",", 1, &count);
-  int good = 1;
+  int good = count > 0 || refused(error, name, "expected COMMAND,... before share%s", "");
   for (int i = 0; i < count && good; ++i) {
     struct serverCommand* const command =
         lookupCommandBySdsLogic(server.orig_commands, words[i]);
@@ -107,9 +107,9 @@ static sds* defined(int* argc) {
   return argv;
 }
 
-// What the classes that are gone have counted is group 0's.
-static void replace(const SchedulerGroup* groups, int count, dict* of) {
-  dict* const none = dictCreate(of->type);
+// Takes the commands of the classes out of them.
+static void free_commands(dictType* type) {
+  dict* const none = dictCreate(type);
   for (int i = 1; i <= scheduler_groups_count; ++i) {
     int words = 0;
     sds* const names = sdssplitlen(scheduler_groups[i].commands,
@@ -118,20 +118,63 @@ static void replace(const SchedulerGroup* groups, int count, dict* of) {
       dictReplace(none, lookupCommandBySdsLogic(server.orig_commands, names[j]), NULL);
     }
     sdsfreesplitres(names, words);
-    add(&scheduler_groups[0].counts, &scheduler_groups[i].counts);
-    sdsfree(scheduler_groups[i].name);
     sdsfree(scheduler_groups[i].commands);
   }
   give_commands(none);
   dictRelease(none);
-  give_commands(of);
-  for (int i = 1; i <= count; ++i) {
-    scheduler_groups[i].name = sdsdup(groups[i].name);
-    scheduler_groups[i].commands = sdsdup(groups[i].commands);
-    scheduler_groups[i].share = groups[i].share;
-    memset(&scheduler_groups[i].counts, 0, sizeof(scheduler_groups[i].counts));
+}
+
+// Classes that the last definition removed. If it fails after all, or by the next one, they come
+// back with their counts; else these are group 0's, as what is shown has them meanwhile.
+static SchedulerGroup gone[SCHEDULER_MOST_GROUPS];
+static int gone_count = 0;
+
+// The clients that wait, or whose wait is to be told of, follow their classes to other numbers.
+static void renumber_clients(const int* numbers) {
+  listNode* node;
+  listIter iterator;
+  listRewind(server.clients, &iterator);
+  while ((node = listNext(&iterator)) != NULL) {
+    SchedulerClient* const mine = &((client*)listNodeValue(node))->scheduler;
+    mine->group = (unsigned char)numbers[mine->group];
+    if (mine->culprit > 0) mine->culprit = (signed char)numbers[mine->culprit];
   }
+}
+
+// A class that stays, by its name, keeps its counts.
+static void replace(const SchedulerGroup* groups, int count, dict* of) {
+  SchedulerGroup old[2 * SCHEDULER_MOST_GROUPS];
+  int numbers[1 + SCHEDULER_MOST_GROUPS] = {0};
+  const int before = scheduler_groups_count;
+  free_commands(of->type);
+  memcpy(old, scheduler_groups + 1, sizeof(old[0]) * (size_t)before);
+  memcpy(old + before, gone, sizeof(old[0]) * (size_t)gone_count);
+  const int all = before + gone_count;
+  for (int i = 1; i <= count; ++i) {
+    SchedulerGroup* const group = &scheduler_groups[i];
+    *group = (SchedulerGroup){sdsdup(groups[i].name), sdsdup(groups[i].commands),
+                              groups[i].share, {0}};
+    for (int j = 0; j < all; ++j) {
+      if (old[j].name == NULL || strcasecmp(old[j].name, group->name) != 0) continue;
+      group->counts = old[j].counts;
+      if (j < before) numbers[j + 1] = i;
+      sdsfree(old[j].name);
+      old[j].name = NULL;
+    }
+  }
+  gone_count = 0;
+  for (int j = 0; j < all; ++j) {
+    if (old[j].name == NULL) continue;
+    if (j < before) {
+      gone[gone_count++] = old[j];
+    } else {
+      add(&scheduler_groups[0].counts, &old[j].counts);
+      sdsfree(old[j].name);
+    }
+  }
+  give_commands(of);
   scheduler_groups_count = count;
+  if (server.el != NULL) renumber_clients(numbers);
 }
 
 static uint64_t hash_pointer(const void* pointer) {
@@ -162,7 +205,16 @@ static int set_all(sds* argv, int argc, const char** error) {
   return good;
 }
 
-// Lines of a configuration file add up; what CONFIG SET has is all.
+// 1 = a definition in argv is of the class.
+static int is_among(char** argv, int argc, const char* name) {
+  for (int i = 0; i < argc; i += WORDS) {
+    if (strcasecmp(argv[i], name) == 0) return 1;
+  }
+  return 0;
+}
+
+// Lines of a configuration file and options add up, but for a class that is defined once more, as
+// one of the command line that was written into the file; what CONFIG SET has is all.
 int scheduler_set_groups(struct standardConfig* config, char** argv, int argc, const char** error) {
   UNUSED(config);
   if (argc == 1 && argv[0][0] == '\0') argc = 0;
@@ -173,9 +225,14 @@ int scheduler_set_groups(struct standardConfig* config, char** argv, int argc, c
   int before = 0;
   sds* const old = defined(&before);
   sds* const all = zmalloc(sizeof(sds) * (size_t)(before + argc + 1));
-  if (before != 0) memcpy(all, old, sizeof(sds) * (size_t)before);
-  if (argc != 0) memcpy(all + before, argv, sizeof(sds) * (size_t)argc);
-  const int good = set_all(all, before + argc, error);
+  int count = 0;
+  for (int i = 0; i < before; i += WORDS) {
+    if (is_among(argv, argc, old[i])) continue;
+    memcpy(all + count, old + i, sizeof(sds) * WORDS);
+    count += WORDS;
+  }
+  if (argc != 0) memcpy(all + count, argv, sizeof(sds) * (size_t)argc);
+  const int good = set_all(all, count + argc, error);
   zfree(all);
   if (old != NULL) sdsfreesplitres(old, before);
   return good;
@@ -211,8 +268,17 @@ SchedulerCounts* scheduler_counts_of(int group) {
   return &scheduler_groups[group >= 0 && group <= scheduler_groups_count ? group : 0].counts;
 }
 
-static sds append_counts(sds to, const SchedulerGroup* group) {
-  const SchedulerCounts* const all = &group->counts;
+// What the classes that are gone have counted is group 0's.
+static SchedulerCounts shown(int group) {
+  SchedulerCounts counts = scheduler_groups[group].counts;
+  for (int i = 0; group == 0 && i < gone_count; ++i) add(&counts, &gone[i].counts);
+  return counts;
+}
+
+static sds append_counts(sds to, int number) {
+  const SchedulerGroup* const group = &scheduler_groups[number];
+  const SchedulerCounts counts = shown(number);
+  const SchedulerCounts* const all = &counts;
   return sdscatprintf(
       to,
       "rubato_class_%s:share=%d,commands=%lld,ran_us=%lld,suspensions=%lld,suspended_us=%lld,"
@@ -224,12 +290,15 @@ static sds append_counts(sds to, const SchedulerGroup* group) {
 }
 
 char* scheduler_append_groups(char* to) {
-  for (int i = 0; i <= scheduler_groups_count; ++i) to = append_counts(to, &scheduler_groups[i]);
+  for (int i = 0; i <= scheduler_groups_count; ++i) to = append_counts(to, i);
   return to;
 }
 
 SchedulerCounts scheduler_total(void) {
   SchedulerCounts sum = {0};
-  for (int i = 0; i <= scheduler_groups_count; ++i) add(&sum, &scheduler_groups[i].counts);
+  for (int i = 0; i <= scheduler_groups_count; ++i) {
+    const SchedulerCounts counts = shown(i);
+    add(&sum, &counts);
+  }
   return sum;
 }

@@ -136,30 +136,30 @@ static long long measure_sorted_range(client* c, SchedulerHold* hold) {
   const long long size = take_keys(c, 1, 1, 1u << OBJ_ZSET, hold);
   if (size < 0) return -1;
   int by_index = c->cmd->proc == zrangeCommand || c->cmd->proc == zrevrangeCommand;
+  int limit = 0;
   for (int i = 4; i < c->argc; ++i) {
     const char* const word = c->argv[i]->ptr;
-    if (strcasecmp(word, "limit") == 0) return limited(c, i + 2, size);
+    if (strcasecmp(word, "limit") == 0) limit = i + 2;  // the last counts
     if (strcasecmp(word, "byscore") == 0 || strcasecmp(word, "bylex") == 0) by_index = 0;
   }
+  if (limit != 0) return limited(c, limit, size);
   return by_index ? indexed(c, 2, size) : size;
 }
 
-// Argument after the word, from argv[first] on; null = there is none.
-static robj* option(client* c, int first, const char* word) {
-  for (int i = first; i + 1 < c->argc; ++i) {
-    if (strcasecmp(c->argv[i]->ptr, word) == 0) return c->argv[i + 1];
-  }
-  return NULL;
-}
-
-// What one SCAN passes: COUNT elements, if that is not more than there are.
+// What one SCAN passes: its last COUNT elements, if that is not more than there are.
 static long long measure_scan(client* c, SchedulerHold* hold) {
   const int is_whole = c->cmd->proc == scanCommand;
   const unsigned types = 1u << OBJ_SET | 1u << OBJ_HASH | 1u << OBJ_ZSET;
   const long long size = is_whole ? take_database(c, hold) : take_keys(c, 1, 1, types, hold);
   long long count = 10;
-  robj* const given = option(c, is_whole ? 2 : 3, "count");
-  if (given != NULL && getLongLongFromObject(given, &count) != C_OK) return -1;
+  for (int i = is_whole ? 2 : 3; i + 1 < c->argc; ++i) {
+    const char* const word = c->argv[i]->ptr;
+    if (strcasecmp(word, "count") == 0) {
+      if (getLongLongFromObject(c->argv[++i], &count) != C_OK) return -1;
+    } else if (strcasecmp(word, "match") == 0 || strcasecmp(word, "type") == 0) {
+      ++i;
+    }
+  }
   return count < size ? count : size;
 }
 
@@ -169,7 +169,10 @@ static long long measure_sort(client* c, SchedulerHold* hold) {
   robj* const value = peek(c, c->argv[1]);
   // A sorted set that is packed is converted first.
   if (value != NULL && value->encoding == OBJ_ENCODING_LISTPACK) return -1;
-  if (option(c, 2, "by") != NULL || option(c, 2, "get") != NULL) take_database(c, hold);
+  for (int i = 2; i < c->argc; ++i) {
+    const char* const word = c->argv[i]->ptr;
+    if (strcasecmp(word, "by") == 0 || strcasecmp(word, "get") == 0) take_database(c, hold);
+  }
   return size;
 }
 
@@ -199,7 +202,7 @@ static long long elements(client* c, SchedulerHold* hold) {
   }
   if (proc == xrangeCommand || proc == xrevrangeCommand) {
     const long long size = take_keys(c, 1, 1, 1u << OBJ_STREAM, hold);
-    return size < 0 || c->argc < 6 ? size : limited(c, 5, size);
+    return size < 0 || c->argc < 6 ? size : limited(c, c->argc - 1, size);  // the last COUNT
   }
   if (proc == zunionCommand || proc == zinterCommand || proc == zdiffCommand ||
       proc == zinterCardCommand) {

@@ -61,7 +61,6 @@ struct SchedulerCommand {
   SchedulerHold hold;
   SchedulerState state;     // of the command, or, while it runs, of the event loop
   SchedulerState at_entry;  // of the counters, when the command went on
-  monotime left_at;          // when it was suspended or submitted
   long long suspended_us;    // in all
   long long ran_us;          // from its first slice to its end, without that
   sds pushes;                // messages that came meanwhile, or null

@@ -2,13 +2,15 @@
 """Classes of commands: how they are defined, share the time of what is underway, are refused in an
 overload and counted, and where an operator sees them."""
 
+import socket
+import subprocess
 import threading
 import time
 import urllib.request
 from pathlib import Path
 
 from test_semantics import COUNT, Fixture, eventually
-from valkey_process import ReplyError, Server, free_port
+from valkey_process import BINARY, ReplyError, Server, free_port
 
 SLOW = "slow commands hgetall,KEYS share 10"
 
@@ -40,7 +42,7 @@ class Definitions(Fixture):
         self.admin.call("CONFIG", "SET", "rubato-class", SLOW)
         self.assertNotIn("rubato_class_scripts", self.admin.info())
         self.admin.call("EVAL_RO", "return 1", 0)
-        self.assertEqual(counts(self.admin, "default")["commands"], 4)  # with those that were
+        self.assertEqual(counts(self.admin, "default")["commands"], 3)  # with those that were
         self.admin.call("CONFIG", "SET", "rubato-class", "")
         self.assertEqual(config(self.admin, "rubato-class"), "")
         self.assertEqual(self.admin.info()["rubato_commands"], "4")
@@ -55,18 +57,59 @@ class Definitions(Fixture):
             text = "slow commands keys share 5 fast commands hgetall,hvals share 500"
             self.assertEqual(config(client, "rubato-class"), text)
             client.call("CONFIG", "SET", "rubato-class", "one commands lrange share 1")
-            client.call("CONFIG", "REWRITE")
-            client.close()
+            self.rewritten(server, client)
             lines = [line for line in path.read_text().split("\n") if "rubato-class" in line]
             self.assertEqual(lines, ["rubato-class one commands lrange share 1"])
         finally:
             self.assertEqual(server.stop(), "")
+
+    def rewritten(self, server, client):
+        """A server that begins with the file that this one has rewritten has the same classes."""
+        classes = config(client, "rubato-class")
+        client.call("CONFIG", "REWRITE")
+        client.close()
+        server.process.kill()
+        server.process.wait()
+        server.start()
+        client = server.client()
+        self.assertEqual(config(client, "rubato-class"), classes)
+        client.close()
+
+    def test_the_file_may_have_what_the_options_have(self):
+        path = Path(self.server.folder.name) / "conf"
+        path.write_text("rubato-class slow commands hvals share 5\n"
+                        "rubato-class fast commands hkeys share 500\n")
+        server = Server("--rubato-class", SLOW, config_file=path)
+        try:
+            client = server.client()
+            self.assertEqual(config(client, "rubato-class"),
+                             f"fast commands hkeys share 500 {SLOW}")
+            self.rewritten(server, client)
+        finally:
+            self.assertEqual(server.stop(), "")
+
+    def test_a_class_that_stays_keeps_its_counts(self):
+        self.admin.call("CONFIG", "SET", "rubato-class", SLOW)
+        self.admin.call("HGETALL", "hash")
+        more = "scripts commands eval_ro share 300 slow commands hgetall share 20"
+        self.admin.call("CONFIG", "SET", "rubato-class", more)
+        self.assertEqual(counts(self.admin, "slow")["commands"], 1)
+        with socket.create_server(("127.0.0.1", 0)) as taken, self.assertRaises(ReplyError):
+            self.admin.call("CONFIG", "SET", "rubato-class", "",
+                            "rubato-metrics-port", taken.getsockname()[1])
+        self.assertEqual(config(self.admin, "rubato-class"), more)
+        found = {of: counts(self.admin, of)["commands"] for of in ("default", "slow", "scripts")}
+        self.assertEqual(found, {"default": 0, "slow": 1, "scripts": 0})
+        for text in ("", "scripts commands eval_ro share 1", ""):
+            self.admin.call("CONFIG", "SET", "rubato-class", text)
+            self.assertEqual(counts(self.admin, "default")["commands"], 1)
 
     def test_what_is_wrong_is_refused_in_one_line(self):
         self.admin.call("CONFIG", "SET", "rubato-class", SLOW)
         for text, line in (
                 ("slow", "expected NAME commands"),
                 ("slow commands keys weight 1", "expected NAME commands"),
+                ("slow commands  share 1", "slow: expected COMMAND,... before share"),
                 ("slow commands keyz share 1", "slow: there is no command 'keyz'"),
                 ("slow commands get share 1", "'get' is never suspended"),
                 ("slow commands script|load share 1", "never suspended"),
@@ -100,12 +143,13 @@ class Busy(Fixture):
         """Calls check while a client sends each of the commands. Gives the errors."""
         stop = threading.Event()
         refused = []
+        self.served = []
 
         def sends(words):
             client = self.server.client()
             while not stop.is_set():
                 try:
-                    client.call(*words)
+                    self.served.append(client.call(*words))
                 except ReplyError as error:
                     refused.append(str(error))
             client.close()
@@ -150,6 +194,7 @@ class Overload(Busy):
         refused = self.beside([("SINTERCARD", 2, "set", "more")] * 24, check)
         self.assertRegex(refused[0], "^OVERLOADED ")
         self.assertEqual(counts(self.admin, "default")["refused"], len(refused))
+        self.assertEqual(counts(self.admin, "default")["commands"], len(self.served))
         errors = self.admin.info("errorstats")["errorstat_OVERLOADED"]
         self.assertEqual(errors, f"count={len(refused)}")
         self.assertEqual(self.underway(), 0)
@@ -172,6 +217,37 @@ class WhatOperatorsSee(Fixture):
         self.assertEqual(culprit["held_up_us"], victim["waited_us"])
         self.assertEqual((culprit["waits"], victim["held_up"]), (0, 0))
         self.assertGreater(culprit["suspended_us"], 0)
+
+    def test_who_held_up_is_known_when_classes_have_changed(self):
+        self.admin.call("CONFIG", "SET", "rubato-class", f"first commands hkeys share 1 {SLOW}")
+        reader, changer, writer = self.suspended(), self.client(), self.client()
+        changer.send("CONFIG", "SET", "rubato-class", SLOW)
+        eventually(lambda: self.waiting() == 1, "the change waits")
+        writer.send("HSET", "hash", "new", 1)
+        eventually(lambda: self.waiting() == 2, "a writer waits")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual((changer.receive(), writer.receive()), (b"OK", 1))
+        culprit, victim = counts(self.admin, "slow"), counts(self.admin, "default")
+        self.assertEqual((culprit["held_up"], victim["held_up"]), (2, 0))
+        self.assertEqual(culprit["held_up_us"], victim["waited_us"])
+
+    def test_what_a_transaction_calls_has_not_waited_itself(self):
+        self.admin.call("CONFIG", "SET", "slowlog-log-slower-than", 0,
+                        "commandlog-request-larger-than", 0)
+        reader, writer, other = self.suspended(), self.client(), self.client()
+        for words in (("MULTI",), ("HSET", "hash", "new", 1)):
+            writer.call(*words)
+        writer.send("EXEC")
+        other.send("HDEL", "hash", "none")
+        eventually(lambda: self.waiting() == 2, "they wait")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual((writer.receive(), other.receive()), ([1], 0))
+        slow, large = ({entry[3][0]: entry[3] for entry in
+                        self.admin.call("COMMANDLOG", "GET", 20, kind)}
+                       for kind in ("slow", "large-request"))
+        self.assertEqual(slow[b"HSET"], [b"HSET", b"hash", b"new", b"1"])
+        self.assertRegex(slow[b"HDEL"][-1], rb"^\(rubato: waited [1-9]")
+        self.assertEqual(large[b"HDEL"], [b"HDEL", b"hash", b"none"])
 
     def test_the_logs_say_who_waited(self):
         self.admin.call("CONFIG", "SET", "slowlog-log-slower-than", 1000)
@@ -215,3 +291,47 @@ class WhatOperatorsSee(Fixture):
         self.admin.call("CONFIG", "SET", "rubato-metrics-port", 0)
         with self.assertRaises(OSError):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30)
+
+
+class Metrics(Fixture):
+    def setUp(self):
+        self.port = free_port()
+        self.options = ("--rubato-metrics-port", str(self.port))
+        super().setUp()
+
+    def check(self):
+        """All is as it was configured, and reads are tasks."""
+        before = int(self.admin.info()["rubato_commands"])
+        self.assertEqual(len(self.admin.call("HGETALL", "hash")), 2 * COUNT)
+        self.assertEqual(int(self.admin.info()["rubato_commands"]), before + 1)
+        self.assertEqual(config(self.admin, "rubato-enabled"), "yes")
+        self.assertEqual(config(self.admin, "rubato-metrics-port"), str(self.port))
+        urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30).close()
+
+    def test_settings_change_while_the_server_saves(self):
+        self.admin.call("DEBUG", "POPULATE", 1000)
+        self.admin.call("CONFIG", "SET", "rdb-key-save-delay", 100000)
+        self.admin.call("BGSAVE")
+        self.check()
+        self.assertEqual(self.admin.call("CONFIG", "SET", "rubato-quantum-us", 60), b"OK")
+        self.assertEqual(self.admin.info("persistence")["rdb_bgsave_in_progress"], "1")
+        self.check()
+        self.admin.call("BGSAVE", "CANCEL")
+
+    def test_what_cannot_be_had_changes_nothing(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            for words in (("rubato-metrics-port", taken.getsockname()[1]),
+                          ("rubato-metrics-bind", "no such address"), ("rubato-metrics-bind", "")):
+                with self.assertRaises(ReplyError):
+                    self.admin.call("CONFIG", "SET", *words)
+                self.check()
+        self.assertEqual(config(self.admin, "rubato-metrics-bind"), "127.0.0.1")
+
+    def test_a_server_does_not_start_without_its_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            done = subprocess.run([BINARY, "--port", str(free_port()), "--dir",
+                                   self.server.folder.name, "--rubato-metrics-port", str(port)],
+                                  capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, f"rubato: .*{port}")

@@ -47,7 +47,9 @@ def write_hash(client, version):
 
 
 def write_list(client, version):
-    transaction(client, ("DEL", "list"), ("RPUSH", "list", *tagged(version)))
+    # So long that compression pays.
+    transaction(client, ("DEL", "list"),
+                ("RPUSH", "list", *("x" * 60 + f":{tag}" for tag in tagged(version))))
 
 
 def write_set(client, version):
@@ -134,7 +136,12 @@ COLLECTIONS = {
     "list": (write_list, [tagged_reader("LRANGE", "list", 0, -1),
                           tagged_reader("LRANGE", "list", 5, 14, count=10),
                           tagged_reader("SORT_RO", "list", "ALPHA"),
-                          tagged_reader("SORT_RO", "list", "BY", "no:*", "GET", "#")]),
+                          tagged_reader("SORT_RO", "list", "BY", "no:*", "GET", "#"),
+                          tagged_reader("EVAL_RO", "return redis.call('lrange', 'list', 0, -1)",
+                                        0),
+                          tagged_reader("EVAL_RO", "return redis.call('sort_ro', 'list', "
+                                        "'alpha')", 0),
+                          lambda c: versions_of_tagged([c.call("LINDEX", "list", SIZE // 2)])]),
     "set": (write_set, [tagged_reader("SMEMBERS", "set"),
                         tagged_reader("SORT_RO", "set", "ALPHA", "DESC", "LIMIT", 3, 10, count=10),
                         lambda c: counted(versions_of_tagged(scanned(c, "SSCAN", "set", 0)),
@@ -283,6 +290,10 @@ class Histories(unittest.TestCase):
 
     def test_of_small_collections_too(self):
         self.run_parties("--rubato-stress", str(SEED + 3), seconds=SECONDS / 2)
+
+    def test_of_compressed_lists(self):
+        self.run_parties("--rubato-stress", str(SEED + 4), "--list-compress-depth", "1", *TABLES,
+                         seconds=SECONDS / 2)
 
     def test_while_the_database_is_saved_scanned_and_maintained(self):
         def saves(client):

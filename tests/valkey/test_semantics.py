@@ -203,6 +203,26 @@ class Semantics(Fixture):
         spent = int(stats.split("usec=")[1].split(",")[0])
         self.assertLess(spent, int(self.admin.info()["rubato_suspended_us"]))
 
+    def suspensions(self, *words):
+        before = int(self.admin.info()["rubato_suspensions"])
+        self.client().call(*words)
+        return int(self.admin.info()["rubato_suspensions"]) - before
+
+    def test_what_a_script_is_given_and_gives_is_suspended(self):
+        self.admin.call("DEBUG", "POPULATE", 4000)
+        alone = self.suspensions("KEYS", "*")
+        called = self.suspensions("EVAL_RO", "return #redis.call('keys', '*')", 0)
+        given = self.suspensions("EVAL_RO", "return redis.call('keys', '*')", 0)
+        self.assertGreater(called, 1.5 * alone)
+        self.assertGreater(given, called + alone / 2)
+
+    def test_sorted_sets_are_sorted_in_parts(self):
+        self.admin.call("EVAL", "for i = 1, 4000 do redis.call('zadd', 'z', i, i) end", 0)
+        alone = self.suspensions("ZRANGE", "z", 1, 3990)
+        # Nothing is compared; each element is taken and replied.
+        self.assertGreater(
+            self.suspensions("SORT_RO", "z", "BY", "none", "LIMIT", 1, 3990), 1.5 * alone)
+
     def test_scans_and_sorts_are_suspended(self):
         self.admin.call("DEBUG", "POPULATE", 20000)
         for words, count in ((("HSCAN", "hash", 0, "COUNT", COUNT * 2), 2 * COUNT),
@@ -219,6 +239,17 @@ class Semantics(Fixture):
         self.assertEqual((reader.receive(), other.receive()), (rising, rising[::-1]))
         self.assertEqual(len(self.admin.call("HSCAN", "hash", 0)), 2)  # is short, so no task
         self.assertEqual(self.admin.info()["rubato_commands"], "4")
+
+    def test_the_last_of_an_option_counts(self):
+        self.admin.call("EVAL", "for i = 1, 2000 do redis.call('xadd', 'x', i, 'v', i) "
+                        "redis.call('zadd', 'z', i, i) end", 0)
+        for words in (("HSCAN", "hash", 0, "COUNT", 1, "COUNT", COUNT),
+                      ("HSCAN", "hash", 0, "MATCH", "count", "COUNT", COUNT),
+                      ("XRANGE", "x", "-", "+", "COUNT", 1, "COUNT", 2000),
+                      ("ZRANGEBYSCORE", "z", 1, 2000, "LIMIT", 0, 1, "LIMIT", 0, 2000)):
+            before = int(self.admin.info()["rubato_commands"])
+            self.admin.call(*words)
+            self.assertEqual(int(self.admin.info()["rubato_commands"]), before + 1, words)
 
     def test_what_a_scan_finds_expired_is_deleted_after_it(self):
         self.admin.call("DEBUG", "SET-ACTIVE-EXPIRE", 0)
@@ -241,6 +272,20 @@ class Semantics(Fixture):
             self.assertEqual(reader.receive(), [b"%d" % (i + 1) for i in range(4000)])
             self.assertEqual(self.admin.call("OBJECT", "ENCODING", "z"), b"skiplist")
             self.admin.call("RENAME", "copy", "z")
+
+    def test_a_wait_is_not_time_of_the_command_that_a_script_called(self):
+        self.admin.call("CONFIG", "SET", "zset-max-listpack-entries", 5000,
+                        "rubato-class", "scripts commands eval_ro share 100")
+        self.admin.call("EVAL", "for i = 1, 4000 do redis.call('zadd', 'z', i, i) end", 0)
+        reader = self.suspended("ZRANGE", "z", 0, -1)
+        # Without checkpoints.
+        script = "return redis.call('sort_ro', 'z', 'by', 'none', 'limit', 0, 0)"
+        self.client().call("EVAL_RO", script, 0)
+        self.assertEqual(len(reader.receive()), 4000)
+        stats = self.admin.info("commandstats")["cmdstat_sort_ro"]
+        spent = int(stats.split("usec=")[1].split(",")[0])
+        suspended = self.admin.info()["rubato_class_scripts"].split("suspended_us=")[1]
+        self.assertLess(2 * spent, int(suspended.split(",")[0]))
 
     def test_an_endless_script_does_not_keep_the_server_from_stopping(self):
         reader = self.suspended("EVAL_RO", "while true do pcall(redis.call, 'get', 'x') end", 0)

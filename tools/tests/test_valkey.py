@@ -155,9 +155,21 @@ server.o:     file format elf64-x86-64
 0000000000000000 l     O .rodata\t0000000000000010 table.1
 0000000000000000 l    d  .bss\t0000000000000000 .bss
 0000000000000020 g     F .text\t0000000000000058 call
+0000000000000000 l    d  .tbss\t0000000000000000 .tbss
+0000000000000000 l       .tbss\t0000000000000004 of_thread
+0000000000000000 g       .tdata\t0000000000000004 with_value
+0000000000015af8 l     O .bss\t0000000000000008 prev_err_count.7
 """
         self.assertEqual(list(valkey_tables.statics_of_table(table, "server")),
-                         ["server:prev_err_count", "server:sdsReplyHashtableType"])
+                         ["server:prev_err_count", "server:sdsReplyHashtableType",
+                          "server:of_thread", "server:with_value", "server:prev_err_count/2"])
+
+    def test_a_folder_without_object_files_fails(self):
+        self.write("valkey/statics.txt", "a:known shared\n")
+        with redirect_stderr(StringIO()) as said:
+            status = valkey_tables.compare_statics(self.root / "valkey", self.root)
+        self.assertEqual(status, 1)
+        self.assertIn("no object file", said.getvalue())
 
     def test_a_variable_without_a_class_fails(self):
         self.write("valkey/statics.txt", "a:known shared\na:gone brief\nb:* shared\n")
