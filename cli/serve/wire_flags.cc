@@ -49,24 +49,24 @@ Status check_dpdk_arguments(const std::string& arguments) {
 void add_wire_options(CommandLine& command, WireOptions& options) {
   command
       .add_text("--datapath", options.datapath,
-                "What receives and sends datagrams: kernel, its sockets; af_xdp:IFACE, the driver "
-                "of that interface; dpdk:PORT, a port of DPDK by number or name "
-                "(docs/DATAPATHS.md)")
+                "What receives and sends datagrams: kernel, its sockets, the default; "
+                "af_xdp:IFACE, the driver of that interface; dpdk:PORT, a port of DPDK by number "
+                "or name (docs/DATAPATHS.md)")
       .placeholder("kernel|af_xdp:IFACE|dpdk:PORT")
-      .default_text(kKernel);
+      .default_text("");
   add_count(command, "--udp-batch", options.udp_batch, 1, UdpWireOptions::kMostBatch, "datagrams",
-            "Datagrams per system call of --datapath kernel; 1 = each by its own, without GRO and "
-            "GSO")
-      .default_text("32");
+            "Datagrams per system call of --datapath kernel, 32 unless given; 1 = each by its own, "
+            "without GRO and GSO")
+      .default_text("");
   command
       .add_text("--dpdk-args", options.dpdk_arguments,
                 "Arguments of DPDK's environment (EAL) for --datapath dpdk, as in "
                 "--dpdk-args='--no-huge -m 256 --vdev=net_tap0'")
       .placeholder("ARGS");
   add_micros(command, "--dpdk-nap", options.dpdk_nap,
-             "How long an idle worker of --datapath dpdk sleeps between its looks; 0 = not at all, "
-             "so that its CPU is always busy",
-             "0");
+             "How long an idle worker of --datapath dpdk sleeps between its looks; 0, the default, = "
+             "not at all, so that its CPU is always busy",
+             "");
 }
 
 bool WireOptions::takes_interface() const { return !datapath.empty() && datapath != kKernel; }
