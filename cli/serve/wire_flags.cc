@@ -64,8 +64,8 @@ void add_wire_options(CommandLine& command, WireOptions& options) {
                 "--dpdk-args='--no-huge -m 256 --vdev=net_tap0'")
       .placeholder("ARGS");
   add_micros(command, "--dpdk-nap", options.dpdk_nap,
-             "How long an idle worker of --datapath dpdk sleeps between its looks; 0, the default, = "
-             "not at all, so that its CPU is always busy",
+             "How long an idle worker of --datapath dpdk sleeps between its looks; 0, the default, "
+             "= not at all, so that its CPU is always busy",
              "");
 }
 

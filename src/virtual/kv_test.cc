@@ -176,8 +176,8 @@ class KvServer {
       options.refusal_rule.target_delay = Nanos::micros(20);
     }
     runtime_ = Runtime::create(options, *datapath_, *application_).value();
-    services_ = std::make_unique<kv::KvServices>(*runtime_, *datapath_, *application_, nullptr,
-                                                 &admission_);
+    services_ = std::make_unique<kv::KvServices>(*runtime_, *datapath_, nullptr, *datapath_,
+                                                 *application_, nullptr, &admission_);
     runtime_->set_server_loop([this, &watch] {
       watch.note_worker();
       while (Request* request = recv()) {
