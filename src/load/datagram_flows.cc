@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "load/idle_flows.h"
 #include "load/memcached_parser.h"
 #include "mechanism/clock/clock.h"
 
@@ -173,8 +174,7 @@ class DatagramFlows final : public Flows {
   Status open_all(uint32_t count) override;
   // In an open loop any will do: no datagram waits for the one before it.
   uint32_t pick_idle(Prng& prng) const override {
-    if (!closed_loop_) return pick_any(prng);
-    return idle_.empty() ? kNoFlow : idle_[prng.below(static_cast<uint32_t>(idle_.size()))];
+    return closed_loop_ ? idle_.pick(prng) : pick_any(prng);
   }
   uint32_t pick_any(Prng& prng) const override {
     return prng.below(static_cast<uint32_t>(flows_.size()));
@@ -189,7 +189,6 @@ class DatagramFlows final : public Flows {
   struct Flow {
     Fd socket;
     uint32_t owed = 0;
-    uint32_t idle_slot = kNoFlow;
   };
   // A request by its slot; its id is the slot and the number of its uses, so that a late or doubled
   // reply answers nothing.
@@ -206,8 +205,6 @@ class DatagramFlows final : public Flows {
   };
 
   Status probe();
-  void set_idle(uint32_t index);
-  void unset_idle(uint32_t index);
   void receive(uint32_t index);
   void take(uint32_t index, std::string_view datagram, Instant at);
   Slot* find(uint64_t id);
@@ -221,7 +218,7 @@ class DatagramFlows final : public Flows {
   const std::unique_ptr<Dialogue> dialogue_;
   Fd epoll_;
   std::vector<Flow> flows_;
-  std::vector<uint32_t> idle_;
+  IdleFlows idle_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;
   std::deque<Sent> sent_;  // in the order of sending
@@ -235,6 +232,7 @@ Status DatagramFlows::open_all(uint32_t count) {
   allow_files(count);
   if (!epoll_.open()) return Error{std::string("cannot create an epoll: ") + std::strerror(errno)};
   flows_.resize(count);
+  idle_.start(count);
   for (uint32_t i = 0; i < count; ++i) {
     Result<Fd> socket = connect_datagrams(endpoint_);
     if (!socket) return Error{socket.error()};
@@ -245,7 +243,7 @@ Status DatagramFlows::open_all(uint32_t count) {
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, flows_[i].socket.get(), &event) != 0) {
       return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
     }
-    set_idle(i);
+    idle_.add(i);
   }
   return probe();
 }
@@ -264,20 +262,6 @@ Status DatagramFlows::probe() {
   }
   return Error{endpoint_.text + " does not answer: does it " + std::string(dialogue_->speaker()) +
                "?"};
-}
-
-void DatagramFlows::set_idle(uint32_t index) {
-  flows_[index].idle_slot = static_cast<uint32_t>(idle_.size());
-  idle_.push_back(index);
-}
-
-void DatagramFlows::unset_idle(uint32_t index) {
-  const uint32_t slot = flows_[index].idle_slot;
-  if (slot == kNoFlow) return;
-  idle_[slot] = idle_.back();
-  flows_[idle_[slot]].idle_slot = slot;
-  flows_[index].idle_slot = kNoFlow;  // at the end: it may be the last one
-  idle_.pop_back();
 }
 
 void DatagramFlows::send(uint32_t index, std::string_view bytes, const Outstanding& request) {
@@ -304,7 +288,7 @@ void DatagramFlows::send(uint32_t index, std::string_view bytes, const Outstandi
   message_.append(bytes);
   ++outstanding_;
   ++flows_[index].owed;
-  unset_idle(index);
+  idle_.remove(index);
   sent_.push_back({rubato::now(), id});
   // What the socket has no room for, and what nobody listens for, is lost.
   static_cast<void>(::send(flows_[index].socket.get(), message_.data(), message_.size(), 0));
@@ -350,7 +334,7 @@ Outstanding DatagramFlows::close(Slot& slot) {
   dialogue_->end(slot.begun);
   free_.push_back(static_cast<uint32_t>(&slot - slots_.data()));
   --outstanding_;
-  if (--flows_[slot.flow].owed == 0) set_idle(slot.flow);
+  if (--flows_[slot.flow].owed == 0) idle_.add(slot.flow);
   return slot.about;
 }
 

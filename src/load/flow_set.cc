@@ -46,6 +46,7 @@ Status FlowSet::open_all(uint32_t count) {
   allow_files(count);
   if (!epoll_.open()) return Error{std::string("cannot create an epoll: ") + std::strerror(errno)};
   flows_.resize(count);
+  idle_.start(count);
   for (uint32_t i = 0; i < count; ++i) {
     Result<Channel> channel = connect_channel(endpoint_, tls_, kConnectTimeout);
     if (!channel) return Error{channel.error()};
@@ -68,33 +69,18 @@ bool FlowSet::watch(uint32_t index, bool add) {
   return ::epoll_ctl(epoll_.get(), operation, flow.channel.fd(), &event) == 0;
 }
 
-void FlowSet::set_idle(uint32_t index) {
-  flows_[index].idle_slot = static_cast<uint32_t>(idle_.size());
-  idle_.push_back(index);
-}
-
-void FlowSet::unset_idle(uint32_t index) {
-  const uint32_t slot = flows_[index].idle_slot;
-  if (slot == kNoFlow) return;
-  idle_[slot] = idle_.back();
-  flows_[idle_[slot]].idle_slot = slot;
-  idle_.pop_back();
-  flows_[index].idle_slot = kNoFlow;
-}
-
 // The connection stands: it sends AUTH, or takes requests at once.
 void FlowSet::ready(uint32_t index) {
   flows_[index].state = State::kReady;
   if (auth_.empty()) {
-    set_idle(index);
+    idle_.add(index);
   } else {
     send(index, auth_, {.due = {}, .service = {}, .type = 0, .measured = false, .setup = true});
   }
 }
 
 uint32_t FlowSet::pick_idle(Prng& prng) const {
-  if (idle_.empty()) return kNoFlow;
-  return idle_[prng.below(static_cast<uint32_t>(idle_.size()))];
+  return idle_.pick(prng);
 }
 
 uint32_t FlowSet::pick_any(Prng& prng) const {
@@ -109,7 +95,7 @@ uint32_t FlowSet::pick_any(Prng& prng) const {
 
 void FlowSet::send(uint32_t index, std::string_view bytes, const Outstanding& request) {
   Flow& flow = flows_[index];
-  unset_idle(index);
+  idle_.remove(index);
   flow.waiting.push(request);
   ++outstanding_;
   if (!flow.unsent.empty()) {
@@ -138,7 +124,7 @@ void FlowSet::flush(uint32_t index) {
 void FlowSet::close_flow(uint32_t index) {
   Flow& flow = flows_[index];
   if (flow.state == State::kReady) events_.on_closed();
-  unset_idle(index);
+  idle_.remove(index);
   if (!flow.channel.failure().empty()) {
     last_notice_ = "TLS: " + std::string(flow.channel.failure());
   }
@@ -165,7 +151,7 @@ void FlowSet::drop(Flow& flow) {
 }
 
 void FlowSet::renew(uint32_t index) {
-  unset_idle(index);
+  idle_.remove(index);
   drop(flows_[index]);
   reconnect(index);
 }
@@ -229,7 +215,7 @@ void FlowSet::consume(uint32_t index, const char* data, size_t size, Instant at)
     data += used;
     size -= used;
   }
-  if (flow.waiting.empty() && flow.idle_slot == kNoFlow) set_idle(index);
+  if (flow.waiting.empty() && !idle_.has(index)) idle_.add(index);
 }
 
 // Receives one bounded piece: the reply of a scan, a megabyte perhaps, must not keep this thread

@@ -16,6 +16,7 @@
 
 #include "load/channel.h"
 #include "load/flows.h"
+#include "load/idle_flows.h"
 #include "load/options.h"
 #include "load/reply_reader.h"
 
@@ -62,14 +63,11 @@ class FlowSet final : public Flows {
     ReplyReader parser;
     OutstandingFifo waiting;
     std::string unsent;  // bytes for which the socket had no room
-    uint32_t idle_slot = kNoFlow;
     uint32_t reconnects = 0;
     Instant retry_at = Instant::never();
   };
 
   bool watch(uint32_t index, bool add);
-  void set_idle(uint32_t index);
-  void unset_idle(uint32_t index);
   void ready(uint32_t index);
   void flush(uint32_t index);
   void close_flow(uint32_t index);
@@ -96,7 +94,7 @@ class FlowSet final : public Flows {
   Fd epoll_;
   std::vector<Flow> flows_;
   std::vector<uint32_t> unread_;  // flows whose channel holds bytes that epoll does not tell of
-  std::vector<uint32_t> idle_;  // indexes of idle flows, in no order
+  IdleFlows idle_;
   std::unique_ptr<char[]> buffer_;
   uint64_t outstanding_ = 0;
   uint32_t down_ = 0;  // flows in kDown that will be retried

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "load/testing/check_cuts.h"
+#include "load/testing/expect_cuts.h"
 
 namespace rubato::load {
 namespace {
@@ -34,15 +34,7 @@ const std::vector<std::string> kReplies = {
     "HTTP/1.1 500 Oh\r\nContent-Length: 3\r\n\r\nbad"};
 
 TEST(HttpParser, finds_the_end_of_every_kind_of_response_however_it_is_cut) {
-  std::string all;
-  for (const std::string& reply : kReplies) {
-    EXPECT_EQ(count_replies(reply, reply.size()), 1) << reply;
-    EXPECT_EQ(count_replies(reply.substr(0, reply.size() - 1), 1000), 0) << reply;
-    all += reply;
-  }
-  for (size_t piece : {1u, 2u, 3u, 7u, 64u, 100000u}) {
-    EXPECT_EQ(count_replies(all, piece), static_cast<int>(kReplies.size())) << piece;
-  }
+  expect_replies_however_cut<HttpParser>(kReplies);
 }
 
 TEST(HttpParser, refuses_what_is_not_http) {

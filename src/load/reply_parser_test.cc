@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "load/testing/check_cuts.h"
+#include "load/testing/expect_cuts.h"
 
 namespace rubato::load {
 namespace {
@@ -37,15 +37,7 @@ TEST(ReplyParser, finds_the_end_of_every_kind_of_reply_however_it_is_cut) {
                                             "~1\r\n+x\r\n",
                                             "=7\r\ntxt:abc\r\n",
                                             "!3\r\nERR\r\n"};
-  std::string all;
-  for (const std::string& reply : replies) {
-    EXPECT_EQ(count_replies(reply, reply.size()), 1) << reply;
-    EXPECT_EQ(count_replies(reply.substr(0, reply.size() - 1), 1000), 0) << reply;
-    all += reply;
-  }
-  for (size_t piece : {1u, 2u, 3u, 7u, 64u, 100000u}) {
-    EXPECT_EQ(count_replies(all, piece), static_cast<int>(replies.size())) << piece;
-  }
+  expect_replies_however_cut<ReplyParser>(replies);
 }
 
 TEST(ReplyParser, refuses_what_is_not_resp) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "load/channel.h"
+#include "load/idle_flows.h"
 #include "load/reply_parser.h"
 #include "mechanism/clock/clock.h"
 #include "rpc/client_session.h"
@@ -62,7 +63,6 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
     std::string unsent;  // bytes for which the socket had no room
     State state = State::kDown;
     uint32_t owed = 0;             // requests whose end the session has not reported
-    uint32_t idle_slot = kNoFlow;  // in idle_
     uint32_t reconnects = 0;
     Instant retry_at = Instant::never();
   };
@@ -76,8 +76,6 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   Result<Channel> datagram_channel() const;
   Status await_welcome();
   void on_answer(const Outstanding& request, std::string_view body);
-  void set_idle(uint32_t index);
-  void unset_idle(uint32_t index);
   bool watch(uint32_t index, bool add);
   bool connect(uint32_t index);
   void push(uint32_t index);
@@ -100,7 +98,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   std::vector<Flow> flows_;
   bool resp_ = false;  // replies are RESP, and may be errors
   bool closed_loop_ = false;
-  std::vector<uint32_t> idle_;     // flows that owe nothing, in a closed loop
+  IdleFlows idle_;
   std::vector<Request> requests_;  // by tag
   std::vector<uint64_t> free_;     // tags
   std::unique_ptr<char[]> buffer_;
@@ -115,6 +113,7 @@ Status RpcFlows::open_all(uint32_t count) {
   if (!epoll_.open()) return Error{std::string("cannot create an epoll: ") + std::strerror(errno)};
   now_ = rubato::now();
   flows_.resize(count);
+  idle_.start(count);
   for (uint32_t i = 0; i < count; ++i) {
     Flow& flow = flows_[i];
     rpc::ClientOptions options = client_;
@@ -129,7 +128,7 @@ Status RpcFlows::open_all(uint32_t count) {
     if (!watch(i, true))
       return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
     push(i);
-    set_idle(i);
+    idle_.add(i);
   }
   return await_welcome();
 }
@@ -158,23 +157,7 @@ Status RpcFlows::await_welcome() {
 
 // In an open loop a session queues requests itself, so any session will do.
 uint32_t RpcFlows::pick_idle(Prng& prng) const {
-  if (!closed_loop_) return pick_any(prng);
-  return idle_.empty() ? kNoFlow : idle_[prng.below(static_cast<uint32_t>(idle_.size()))];
-}
-
-void RpcFlows::set_idle(uint32_t index) {
-  if (!closed_loop_) return;
-  flows_[index].idle_slot = static_cast<uint32_t>(idle_.size());
-  idle_.push_back(index);
-}
-
-void RpcFlows::unset_idle(uint32_t index) {
-  const uint32_t slot = flows_[index].idle_slot;
-  if (slot == kNoFlow) return;
-  idle_[slot] = idle_.back();
-  flows_[idle_[slot]].idle_slot = slot;
-  flows_[index].idle_slot = kNoFlow;  // at the end: it may be the last one
-  idle_.pop_back();
+  return closed_loop_ ? idle_.pick(prng) : pick_any(prng);
 }
 
 bool RpcFlows::watch(uint32_t index, bool add) {
@@ -197,7 +180,7 @@ void RpcFlows::send(uint32_t index, std::string_view bytes, const Outstanding& r
     requests_[tag] = {request, index};
   }
   now_ = rubato::now();
-  unset_idle(index);
+  idle_.remove(index);
   ++flows_[index].owed;
   flows_[index].session->submit(tag, bytes, now_);
   push(index);
@@ -206,7 +189,7 @@ void RpcFlows::send(uint32_t index, std::string_view bytes, const Outstanding& r
 void RpcFlows::on_end(const Ended& ended) {
   const auto [request, index] = requests_[ended.tag];
   free_.push_back(ended.tag);
-  if (--flows_[index].owed == 0) set_idle(index);
+  if (--flows_[index].owed == 0) idle_.add(index);
   switch (ended.ending) {
     case Ending::kReply: return on_answer(request, ended.body);
     case Ending::kRefused:
