@@ -14,20 +14,21 @@
 namespace rubato::dpdk {
 namespace {
 
-constexpr size_t kEthernetBytes = 14;
-constexpr size_t kTagBytes = 4;
-constexpr size_t kIpv6Bytes = 40;
-constexpr uint8_t kUdp = 17;
+using xdp::kEthernetBytes;
+using xdp::kIpv6Bytes;
+using xdp::kPartOfDatagram;
+using xdp::kProtocolUdp;
+using xdp::kTagBytes;
+using xdp::kTimeToLive;
+
 constexpr uint8_t kIcmp = 1;
 constexpr uint8_t kIcmp6 = 58;
-constexpr uint8_t kTimeToLive = 64;
 constexpr uint8_t kNeighbourHops = 255;  // RFC 4861, section 7.1: it has passed no router
 constexpr uint8_t kEcho6 = 128;
 constexpr uint8_t kEchoReply6 = 129;
 constexpr uint8_t kSolicitation = 135;
 constexpr uint8_t kAdvertisement = 136;
 constexpr uint8_t kFragmentHeader = 44;
-constexpr uint16_t kPartOfDatagram = 0x3fff;  // more fragments, or an offset
 // From the ICMPv6 header on: the target, and the option with its Ethernet address.
 constexpr size_t kSolicitationBytes = 24;
 constexpr size_t kAdvertisementBytes = 32;
@@ -128,7 +129,7 @@ SortedFrame sort_ipv4(const Layers& at) {
   if (!is_one_host4(from) || std::memcmp(from, at.host.ip.data(), 4) == 0) return {};
   if (is_group(at.ethernet + 6)) return {};
   if ((ntohs(ip.fragment_offset) & kPartOfDatagram) != 0) return {FrameKind::kFragment, {}, 0};
-  if (ip.next_proto_id == kUdp) return sort_udp(at);
+  if (ip.next_proto_id == kProtocolUdp) return sort_udp(at);
   const size_t length = ntohs(ip.total_length);
   if (ip.next_proto_id != kIcmp || ip.version_ihl != 0x45 || length > at.rest.size()) return {};
   return sort_echo4(at, ip, length);
@@ -227,7 +228,7 @@ SortedFrame sort_ipv6(const Layers& at) {
   if (ip.protocol() == kIcmp6) return sort_icmp6(at, ip, to_host);
   if (!to_host || !is_one_host6(ip.from())) return {};
   if (ip.protocol() == kFragmentHeader) return {FrameKind::kFragment, {}, 0};
-  return ip.protocol() == kUdp ? sort_udp(at) : SortedFrame();
+  return ip.protocol() == kProtocolUdp ? sort_udp(at) : SortedFrame();
 }
 
 }  // namespace

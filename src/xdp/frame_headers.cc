@@ -9,17 +9,10 @@
 namespace rubato::xdp {
 namespace {
 
-constexpr size_t kEthernetBytes = 14;
-constexpr size_t kTagBytes = 4;
 constexpr size_t kIpv4Bytes = 20;
-constexpr size_t kIpv6Bytes = 40;
-constexpr size_t kUdpBytes = 8;
 constexpr uint16_t kTypeIpv4 = 0x0800;
 constexpr uint16_t kTypeIpv6 = 0x86dd;
 constexpr uint16_t kTypeTag = 0x8100;
-constexpr uint8_t kUdp = 17;
-constexpr uint8_t kTimeToLive = 64;
-constexpr uint16_t kFragment = 0x3fff;  // more fragments, or an offset
 constexpr uint16_t kDoNotFragment = 0x4000;
 
 uint8_t byte_at(std::string_view bytes, size_t at) { return static_cast<uint8_t>(bytes[at]); }
@@ -62,7 +55,7 @@ bool parse_ipv4(std::string_view& rest, DatagramPeer& peer) {
   if (rest.size() < kIpv4Bytes || byte_at(rest, 0) != 0x45) return false;
   const size_t length = word_at(rest, 2);
   if (length < kIpv4Bytes || length > rest.size()) return false;
-  if ((word_at(rest, 6) & kFragment) != 0 || byte_at(rest, 9) != kUdp) return false;
+  if ((word_at(rest, 6) & kPartOfDatagram) != 0 || byte_at(rest, 9) != kProtocolUdp) return false;
   if (checksum_of(sum_of(rest.substr(0, kIpv4Bytes))) != 0) return false;
   std::copy_n(rest.begin() + 12, 4, peer.address.begin());
   std::copy_n(rest.begin() + 16, 4, peer.local.begin());
@@ -73,7 +66,7 @@ bool parse_ipv4(std::string_view& rest, DatagramPeer& peer) {
 bool parse_ipv6(std::string_view& rest, DatagramPeer& peer) {
   if (rest.size() < kIpv6Bytes || byte_at(rest, 0) >> 4 != 6) return false;
   const size_t length = word_at(rest, 4);
-  if (length > rest.size() - kIpv6Bytes || byte_at(rest, 6) != kUdp) return false;
+  if (length > rest.size() - kIpv6Bytes || byte_at(rest, 6) != kProtocolUdp) return false;
   peer.ipv6 = true;
   std::copy_n(rest.begin() + 8, 16, peer.address.begin());
   std::copy_n(rest.begin() + 24, 16, peer.local.begin());
@@ -92,7 +85,7 @@ uint64_t pseudo_sum(const DatagramPeer& peer, size_t udp_bytes) {
   const auto text = [size](const std::array<uint8_t, 16>& address) {
     return std::string_view(reinterpret_cast<const char*>(address.data()), size);
   };
-  return sum_of(text(peer.address), sum_of(text(peer.local), kUdp + udp_bytes));
+  return sum_of(text(peer.address), sum_of(text(peer.local), kProtocolUdp + udp_bytes));
 }
 
 // `udp` is the header and the payload. The checksum of the whole datagram, its own field included,
@@ -125,7 +118,7 @@ void write_ipv4(char* at, size_t udp_bytes, const DatagramPeer& peer) {
   put_word(at + 2, static_cast<uint32_t>(kIpv4Bytes + udp_bytes));
   put_word(at + 6, kDoNotFragment);
   at[8] = kTimeToLive;
-  at[9] = kUdp;
+  at[9] = kProtocolUdp;
   std::memcpy(at + 12, peer.local.data(), 4);
   std::memcpy(at + 16, peer.address.data(), 4);
   put_word(at + 10, checksum_of(sum_of({at, kIpv4Bytes})));
@@ -135,7 +128,7 @@ void write_ipv6(char* at, size_t udp_bytes, const DatagramPeer& peer) {
   std::memset(at, 0, 8);
   at[0] = 0x60;
   put_word(at + 4, static_cast<uint32_t>(udp_bytes));
-  at[6] = kUdp;
+  at[6] = kProtocolUdp;
   at[7] = kTimeToLive;
   std::memcpy(at + 8, peer.local.data(), 16);
   std::memcpy(at + 24, peer.address.data(), 16);

@@ -13,8 +13,14 @@
 
 namespace rubato::xdp {
 
-// Ethernet with a tag, IPv6, UDP.
-inline constexpr size_t kMostHeaderBytes = 18 + 40 + 8;
+inline constexpr size_t kEthernetBytes = 14;
+inline constexpr size_t kTagBytes = 4;
+inline constexpr size_t kIpv6Bytes = 40;
+inline constexpr size_t kUdpBytes = 8;
+inline constexpr size_t kMostHeaderBytes = kEthernetBytes + kTagBytes + kIpv6Bytes + kUdpBytes;
+inline constexpr uint8_t kProtocolUdp = 17;
+inline constexpr uint8_t kTimeToLive = 64;
+inline constexpr uint16_t kPartOfDatagram = 0x3fff;  // of IPv4: more fragments, or an offset
 
 struct ParsedFrame {
   DatagramPeer peer;  // all of it, for the answer
