@@ -4,6 +4,7 @@
 // change costs the logarithm of the number of threads. For the library's own files.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <vector>

@@ -3,16 +3,7 @@
 // DPDK's environment for tests: memory of the process, no cards, no files that processes share.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <rte_eal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <sstream>
 #include <string>
-#include <vector>
-
-#include "dpdk/eal.h"
 
 namespace rubato::testing {
 
@@ -20,35 +11,9 @@ inline constexpr const char* kEnvironment =
     "--no-huge -m 320 --no-pci --no-shconf --no-telemetry --log-level=error --vdev=net_null0";
 
 // Whether DPDK itself can start here, in a process of its own and without code of the project.
-inline bool dpdk_starts() {
-  static const bool starts = [] {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      std::vector<std::string> words{"probe"};
-      std::istringstream text(kEnvironment);
-      for (std::string word; text >> word;) words.push_back(word);
-      std::vector<char*> pointers;
-      for (std::string& word : words) pointers.push_back(word.data());
-      ::_exit(rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0 ? 1 : 0);
-    }
-    int status = 1;
-    ::waitpid(child, &status, 0);
-    return status == 0;
-  }();
-  return starts;
-}
+bool dpdk_starts();
 
 // False: DPDK cannot start here, for that reason. Where it can, but does not, the test has failed.
-inline bool has_environment(std::string& reason) {
-  if (!dpdk_starts()) {
-    reason = "rte_eal_init fails here";
-    return false;
-  }
-  static const Status kStarted = dpdk::start_eal(kEnvironment);
-  if (kStarted.ok()) return true;
-  reason = kStarted.error();
-  ADD_FAILURE() << reason;
-  return false;
-}
+bool has_environment(std::string& reason);
 
 }  // namespace rubato::testing
