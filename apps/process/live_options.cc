@@ -2,7 +2,6 @@
 #include "process/live_options.h"
 
 #include <algorithm>
-#include <mutex>
 #include <type_traits>
 
 #include "base/name_list.h"
@@ -71,15 +70,6 @@ Recording* LiveOptions::recorder_of(std::string_view key) const {
   return nullptr;
 }
 
-Status change_options(Runtime& runtime,
-                      const std::function<Status(SchedulerOptions& options)>& edit) {
-  static std::mutex one_at_a_time;  // of the process, which has one server
-  const std::scoped_lock lock(one_at_a_time);
-  SchedulerOptions options = runtime.scheduler_options();
-  if (Status edited = edit(options); !edited.ok()) return edited;
-  return runtime.change(options);
-}
-
 Status LiveOptions::set(const Lines& wanted) const {
   for (const auto& [name, value] : wanted) {
     Recording* const recording = recorder_of(name);
@@ -89,9 +79,8 @@ Status LiveOptions::set(const Lines& wanted) const {
     const Status recorded = recording->record(value == "yes");
     return recorded.ok() ? recorded : Error{name + ": " + recorded.error()};
   }
-  return change_options(runtime_, [&wanted](SchedulerOptions& options) {
-    return read_all(wanted, options);
-  });
+  return runtime_.change(
+      [&wanted](SchedulerOptions& options) { return read_all(wanted, options); });
 }
 
 }  // namespace rubato

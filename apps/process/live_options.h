@@ -6,7 +6,6 @@
 // request. Borrows its arguments.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,13 +23,6 @@ struct LiveRecorder {
   const char* key;     // that starts and ends it while the server runs: "recording"
   Recording* recording;
 };
-
-// Reads the options of the scheduler, lets `edit` change them and sets them, as one step for all
-// who use it: CONFIG SET, the metrics port and SIGHUP are on threads of their own. Fails with the
-// line of `edit` or of Runtime::change; then nothing is changed. Any thread but a worker; `edit`
-// must not use it.
-Status change_options(Runtime& runtime,
-                      const std::function<Status(SchedulerOptions& options)>& edit);
 
 class LiveOptions {
  public:

@@ -41,7 +41,7 @@ RequestRecorder::RequestRecorder(RequestRecordingOptions options,
 RequestRecorder::Counts RequestRecorder::counts() const {
   const std::scoped_lock lock(mutex());
   Counts counts = counts_;
-  counts.dropped += dropped_by_rings();
+  counts.dropped += dropped_by(rings_);
   return counts;
 }
 
@@ -54,12 +54,6 @@ void RequestRecorder::expose(OpenMetrics& out) const {
   out.counter(now.dropped);
 }
 
-uint64_t RequestRecorder::dropped_by_rings() const {
-  uint64_t sum = 0;
-  for (const RequestRing* ring : rings_) sum += ring->dropped();
-  return sum;
-}
-
 Status RequestRecorder::begin() {
   if (Status free = make_way_for_file(options_.file); !free.ok()) return free;
   fd_ = ::open(options_.file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
@@ -70,7 +64,7 @@ Status RequestRecorder::begin() {
   if (fd_ < 0) return failure_;
   take_records();  // of a recording before
   encoder_.take();
-  dropped_noted_ = dropped_by_rings();
+  dropped_noted_ = dropped_by(rings_);
   start_ = wrote_at_ = now();
   for (RequestRing* ring : rings_) ring->want(true);
   return Done{};
@@ -117,7 +111,7 @@ void RequestRecorder::collect_requests(bool all) {
   const size_t waiting = encoder_.waiting();
   if (!all && waiting < TraceEncoder::kChunkRequests && at - wrote_at_ < kWritePeriod) return;
   wrote_at_ = at;
-  const uint64_t dropped = dropped_by_rings();
+  const uint64_t dropped = dropped_by(rings_);
   if (dropped > dropped_noted_) write(TraceEncoder::dropped(dropped - dropped_noted_));
   dropped_noted_ = dropped;
   if (waiting == 0) return;

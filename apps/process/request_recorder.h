@@ -50,7 +50,6 @@ class RequestRecorder final : public Recording {
   void write(const std::string& bytes);
   // Logs why and closes the file.
   void give_up(const std::string& why);
-  uint64_t dropped_by_rings() const;
 
   const RequestRecordingOptions options_;
   const std::vector<RequestRing*> rings_;

@@ -141,11 +141,9 @@ void OtlpExporter::expose(OpenMetrics& out) const {
              "Spans that were forgotten because the collector refused them, or did not take them "
              "in time");
   out.counter(overflowed_spans_.value() + refused_spans_.value());
-  uint64_t missed = 0;
-  for (const RequestRing* ring : rings_) missed += ring->dropped();
   out.family("rubato_otlp_requests_missed", "counter",
              "Requests that could not become spans because the memory for them was full");
-  out.counter(missed);
+  out.counter(dropped_by(rings_));
   out.family("rubato_otlp_failures", "counter", "Messages that the collector did not take");
   out.counter(failures_.value());
 }

@@ -172,7 +172,7 @@ void reload_scheduler(Reloader& reloader, Runtime& runtime) {
   }
   reloader.can_apply_together(flags, [&runtime](const ServeProgram& loaded,
                                                 const std::vector<std::string>& changed) -> Status {
-    const Status applied = change_options(runtime, [&](SchedulerOptions& options) -> Status {
+    const Status applied = runtime.change([&](SchedulerOptions& options) -> Status {
       for (std::string name : changed) {
         std::replace(name.begin(), name.end(), '-', '_');
         copy_option<SchedulerOptions>(loaded.options().runtime, name, options);

@@ -189,6 +189,11 @@ void ReconfigurableRuntime::poll_timer() {
 
 SchedulerOptions ReconfigurableRuntime::scheduler_options() const {
   const std::scoped_lock lock(changing_);
+  return asked_of_scheduler();
+}
+
+// Requires the lock.
+SchedulerOptions ReconfigurableRuntime::asked_of_scheduler() const {
   SchedulerOptions asked = asked_for();
   asked.drain_limit = settings().drain_limit();
   asked.refusal_rule = settings().refusal_rule();
@@ -204,6 +209,18 @@ const RuntimeOptions& ReconfigurableRuntime::asked_for() const {
 
 Status ReconfigurableRuntime::change(const SchedulerOptions& wanted) {
   const std::scoped_lock lock(changing_);
+  return change_locked(wanted);
+}
+
+Status ReconfigurableRuntime::change(
+    const std::function<Status(SchedulerOptions& options)>& edit) {
+  const std::scoped_lock lock(changing_);
+  SchedulerOptions wanted = asked_of_scheduler();
+  if (Status edited = edit(wanted); !edited.ok()) return edited;
+  return change_locked(wanted);
+}
+
+Status ReconfigurableRuntime::change_locked(const SchedulerOptions& wanted) {
   RuntimeOptions options = asked_for();
   SchedulerOptions before = options;
   before.refusal_rule = settings().refusal_rule();

@@ -34,6 +34,7 @@ class ReconfigurableRuntime final : public Runtime {
   std::optional<bool> run_here() override;
   void stop() override;
   Status change(const SchedulerOptions& options) override;
+  Status change(const std::function<Status(SchedulerOptions& options)>& edit) override;
   SchedulerOptions scheduler_options() const override;
 
   LiveSettings& settings() const override { return host_state_->settings; }
@@ -65,6 +66,8 @@ class ReconfigurableRuntime final : public Runtime {
  private:
   void starts();
   const RuntimeOptions& asked_for() const;
+  SchedulerOptions asked_of_scheduler() const;
+  Status change_locked(const SchedulerOptions& wanted);
   void take_next();
   void begin_with(std::unique_ptr<PolicyRuntime> next);
   uint64_t awake_ns() const;

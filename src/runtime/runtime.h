@@ -138,6 +138,10 @@ class Runtime {
   // restart takes: `workers`, `foreign_runtime`, credits. Does not wait for the change. Any thread,
   // handlers of this runtime too.
   virtual Status change(const SchedulerOptions& options) = 0;
+  // The same of what `edit` makes of scheduler_options(), as one step: of changes on several
+  // threads none is lost. Fails with the line of `edit`, too; then nothing is changed. `edit` must
+  // not use the runtime.
+  virtual Status change(const std::function<Status(SchedulerOptions& options)>& edit) = 0;
 
   // The options that change at once while the runtime runs. Any thread.
   virtual LiveSettings& settings() const = 0;

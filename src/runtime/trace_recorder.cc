@@ -30,7 +30,7 @@ TraceRecorder::Counts TraceRecorder::counts() const {
   Counts counts = counts_;
   if (trace_ != nullptr) {
     counts.written += trace_->written();
-    counts.dropped += trace_->dropped() + dropped_by_rings() - dropped_before_;
+    counts.dropped += trace_->dropped() + dropped_by(rings_) - dropped_before_;
   }
   return counts;
 }
@@ -42,12 +42,6 @@ void TraceRecorder::expose(OpenMetrics& out) const {
   out.family("rubato_trace_events_left_out", "counter",
              "Events that the trace left out because its memory or file was full");
   out.counter(now.dropped);
-}
-
-uint64_t TraceRecorder::dropped_by_rings() const {
-  uint64_t sum = 0;
-  for (const TraceRing* ring : rings_) sum += ring->dropped();
-  return sum;
 }
 
 void TraceRecorder::want(uint32_t trace) {
@@ -67,7 +61,7 @@ Status TraceRecorder::begin() {
   ended_.clear();
   ended_before_.clear();
   requests_ = 0;
-  dropped_before_ = dropped_by_rings();
+  dropped_before_ = dropped_by(rings_);
   start_ = now();
   want(++number_);
   return Done{};
@@ -81,7 +75,7 @@ Status TraceRecorder::end() {
 
 Status TraceRecorder::complete() {
   want(0);
-  trace_->drop(dropped_by_rings() - dropped_before_);
+  trace_->drop(dropped_by(rings_) - dropped_before_);
   const Status finished = trace_->finish();
   counts_.written += trace_->written();
   counts_.dropped += trace_->dropped();

@@ -63,7 +63,6 @@ class TraceRecorder final : public Recording {
   // Closes the file.
   Status complete();
   Instant since_start(Instant at) const { return Instant((at - start_).count()); }
-  uint64_t dropped_by_rings() const;
   void want(uint32_t trace);
 
   const TraceOptions options_;
