@@ -23,7 +23,8 @@
 #   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder ...] [DICTIONARY file] [WHOLE])
 #       LLVMFuzzerTestOneInput. With RUBATO_FUZZ a libFuzzer program in <build>/fuzzers; else a
 #       ctest test that replays the corpus and some seeded mutations of it. WHOLE: it links a whole
-#       server, so that `make test` only replays it; `make fuzz` builds and runs it, too.
+#       server or simulator, which takes minutes to build, so that `make test` only replays it;
+#       `make fuzz` builds and runs it, too.
 
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH RUBATO_ROOT)
 

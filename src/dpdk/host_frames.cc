@@ -240,15 +240,16 @@ bool is_of_one_host(const SocketAddress& address) {
 
 HostAddress host_of(const SocketAddress& address) {
   HostAddress host;
-  host.port = address.port();
   host.ipv6 = address.storage.ss_family == AF_INET6;
   if (host.ipv6) {
     sockaddr_in6 in{};
     std::memcpy(&in, &address.storage, sizeof in);
+    host.port = ntohs(in.sin6_port);
     std::memcpy(host.ip.data(), &in.sin6_addr, 16);
   } else {
     sockaddr_in in{};
     std::memcpy(&in, &address.storage, sizeof in);
+    host.port = ntohs(in.sin_port);
     std::memcpy(host.ip.data(), &in.sin_addr, 4);
   }
   return host;
