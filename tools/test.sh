@@ -4,7 +4,8 @@
 # What `make test` runs: all tests, every benchmark and every fuzz target for a moment, the tests of
 # memory under AddressSanitizer and those of concurrency under ThreadSanitizer. Goes on after a
 # failure, ends with one line 'N passed, N failed' over all of it, and with status 1 if anything
-# failed or did not run. With FULL=1, which is `make test-full`, also what takes as long again: more
+# failed or did not run. A few tests that fail beside others run once more, alone; what passes then
+# is named. With FULL=1, which is `make test-full`, also what takes as long again: more
 # tests under each sanitizer, the longest ones of theory, each header by itself, the pass of every
 # Clang, the release build, and the documents' commands in a fresh clone.
 set -uo pipefail
@@ -12,6 +13,7 @@ cd "$(dirname "$0")/.."
 
 jobs=${JOBS:-$(nproc)}
 tests_at_once=$((jobs + 1))  # many wait
+again_at_most=5  # more failures are a defect, not a busy machine
 results=build/results
 # Folders (which are labels) and labels whose tests run under each sanitizer.
 address_labels="memory"
@@ -86,6 +88,20 @@ run_as() {
   local status=$?
   [ $status -eq 0 ] || grep -vE '^ *Start |Passed' "$results/$name-ctest.log" | tail -150
   grep -E 'tests passed|tests failed' "$results/$name-ctest.log"
+  [ $status -eq 0 ] || run_again "$name" "$preset" "$@"
+}
+
+# run_again NAME PRESET CTEST-ARGUMENT...: the tests that failed, if they are few, one at a time;
+# sum_tests.py reads the second file beside the first.
+run_again() {
+  local name=$1 preset=$2 failed=build/$2/Testing/Temporary/LastTestsFailed.log
+  shift 2
+  [ -f "$failed" ] && [ "$(wc -l <"$failed")" -le "$again_at_most" ] || return 1
+  follow "$preset: again, alone" "$results/$name-again.log" \
+    "${wrap[@]}" ctest --test-dir "build/$preset" "$@" -j 1 --rerun-failed --output-on-failure \
+    --no-tests=error --output-junit "$PWD/$results/$name.again.xml"
+  local status=$?
+  [ $status -eq 0 ] || tail -60 "$results/$name-again.log"
   return $status
 }
 
@@ -127,7 +143,7 @@ wrap=()
 
 if command -v clang++-19 >/dev/null; then
   say "fuzz targets, briefly"
-  configure fuzz -DRUBATO_FUZZ_SECONDS="${FUZZ_SECONDS:-5}" && build fuzz fuzzers
+  configure fuzz -DRUBATO_FUZZ_SECONDS="${FUZZ_SECONDS:-3}" && build fuzz fuzzers
   run fuzz -L '^fuzz$'
 else
   say "no clang++-19: fuzz targets only replayed their corpus"
