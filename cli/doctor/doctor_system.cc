@@ -39,7 +39,7 @@ Finding io_uring() {
   // Without a parameter block the call can only fail; the errno tells whether it exists.
   const long result = ::syscall(SYS_io_uring_setup, 0, nullptr);
   if (result < 0 && errno != ENOSYS && errno != EPERM) {
-    return {"io_uring", Health::kOk, "available", "not used yet: epoll is the datapath"};
+    return {"io_uring", Health::kOk, "available", "not used: epoll is the datapath"};
   }
   return {"io_uring", Health::kInfo, errno == EPERM ? "forbidden here" : "not in this kernel",
           "not needed: epoll is the datapath"};
@@ -48,10 +48,11 @@ Finding io_uring() {
 Finding af_xdp() {
   const load::Fd fd(::socket(kAddressFamilyXdp, SOCK_RAW | SOCK_CLOEXEC, 0));
   if (fd.open())
-    return {"af_xdp", Health::kOk, "available", "kernel bypass without DPDK is possible"};
+    return {"af_xdp", Health::kOk, "available",
+            "serve --datapath af_xdp:IFACE for datagrams (docs/DATAPATHS.md)"};
   if (errno == EPERM || errno == EACCES) {
     return {"af_xdp", Health::kInfo, "in the kernel, but not permitted",
-            "needs CAP_NET_RAW and CAP_BPF"};
+            "needs CAP_NET_RAW, CAP_BPF and CAP_NET_ADMIN"};
   }
   return {"af_xdp", Health::kInfo, "not in this kernel", "ordinary sockets are the default"};
 }

@@ -172,7 +172,7 @@ void note_settings(SimOptions& o) {
 void add_workload_options(CommandLine& command, SimOptions& o) {
   command.add_text("--workload", o.workload,
                    "Request types: a name or a spec, see below; or what a server recorded, at its "
-                   "own rate unless --load or --rate: profile:FILE (--profile) or trace:FILE "
+                   "own rate unless another is given: profile:FILE (--profile) or trace:FILE "
                    "(--record)")
       .placeholder("NAME|SPEC");
   add_spec(
@@ -182,7 +182,7 @@ void add_workload_options(CommandLine& command, SimOptions& o) {
         o.arrivals_given = true;
       },
       "poisson, uniform, onoff (1 ms each), batch[:SIZE], bursty[:PEAK], trace:FILE (a time in us "
-      "per line, at its own rate unless --load or --rate)")
+      "per line, at its own rate unless another is given)")
       .default_text("poisson, or the profile's");
   add_flow_options(command, o);
   add_spec(
@@ -203,7 +203,7 @@ void add_workload_options(CommandLine& command, SimOptions& o) {
       "Share of requests that the classifier takes for another type, or random for all");
   command.add_text("--recording", o.recording,
                    "Replay these requests: lines of ARRIVAL_US,SERVICE_US,TYPE,FLOW; at their own "
-                   "rate unless --load or --rate; with several --seeds, blocks of them")
+                   "rate unless another is given; with several --seeds, blocks of them")
       .placeholder("FILE");
 }
 

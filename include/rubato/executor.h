@@ -80,7 +80,9 @@ enum rubato_loop_state {
 // same executor, its group unless others are given; not if it is detached.
 typedef struct rubato_task_attributes {
   size_t struct_size;
-  uint32_t type;         // 0 .. 255, chosen by the program; statistics are kept per type
+  // 0 .. 255, chosen by the program; statistics are kept per type. Policies tell 0 .. 62 apart
+  // at most, and take those above for one.
+  uint32_t type;
   uint32_t is_long;      // 1 = the task may be preempted from the start
   uint32_t priority;     // of a long task: 0 .. 7, 0 is the most urgent level
   uint32_t is_control;   // 1 = control plane: keeps a share under any load
@@ -100,7 +102,8 @@ void rubato_executor_options_init(rubato_executor_options* options, size_t size)
 void rubato_task_attributes_init(rubato_task_attributes* attributes, size_t size);
 
 // Creates an executor and starts its workers; `options` may be null. Returns null, with a line in
-// `error`, when an option is out of range or the policy is unknown. Any thread.
+// `error`, when an option is out of range, the policy is unknown or the metrics port is in use. Any
+// thread.
 rubato_executor* rubato_executor_create(const rubato_executor_options* options,
                                         rubato_error* error);
 
@@ -132,8 +135,10 @@ int rubato_executor_run(rubato_executor* executor, int64_t budget_ns);
 int rubato_executor_fd(rubato_executor* executor);
 
 // Submits `run(user)`; `done(user, ...)` follows, unless it is null. `attributes` may be null.
-// Returns RUBATO_ERROR, and calls neither, when max_tasks are underway or the executor stops; both
-// are counted (`refused`). Does not block. Any thread, tasks included; may switch at its end.
+// Returns RUBATO_ERROR, and calls neither, when max_tasks (of all, or of its group) are underway,
+// the executor stops or there is no such group, all counted (`refused`); also, and not counted,
+// when the struct_size of the attributes is not set or they ask for what only a newer library has.
+// Does not block. Any thread, tasks included; may switch at its end.
 int rubato_executor_submit(rubato_executor* executor, const rubato_task_attributes* attributes,
                            rubato_task_run run, rubato_task_done done, void* user);
 
@@ -143,7 +148,7 @@ int rubato_executor_submit(rubato_executor* executor, const rubato_task_attribut
 // rubato_executor_submit returns RUBATO_ERROR. rubato_task_try_create also returns null while every
 // worker refuses tasks that waited too long (RUBATO_OVERLOAD_AQM), and sets *retry_after_ns to the
 // time before which a retry is useless, else to 0. rubato_task_discard takes the place of
-// rubato_task_submit, and calls nothing.
+// rubato_task_submit, and calls nothing. All from any thread, as rubato_executor_submit.
 rubato_task* rubato_task_create(rubato_executor* executor,
                                 const rubato_task_attributes* attributes);
 rubato_task* rubato_task_try_create(rubato_executor* executor,
@@ -156,7 +161,8 @@ void rubato_task_discard(rubato_executor* executor, rubato_task* task);
 
 // Tasks that were submitted and are not done. Any thread.
 uint64_t rubato_executor_unfinished(const rubato_executor* executor);
-// As rubato_server_stats and rubato_server_times; an executor has no connections. Any thread.
+// As rubato_server_stats and rubato_server_times; an executor has no connections, and latency runs
+// from the submission to the end. Any thread.
 void rubato_executor_stats(const rubato_executor* executor, rubato_stats* stats, size_t size);
 void rubato_executor_times(const rubato_executor* executor, uint32_t type, rubato_times* latency,
                            rubato_times* service);
@@ -173,17 +179,20 @@ typedef struct rubato_group_stats {
 } rubato_group_stats;
 void rubato_executor_group_stats(const rubato_executor* executor, uint32_t group,
                                  rubato_group_stats* stats, size_t size);
-uint32_t rubato_executor_metrics_port(const rubato_executor* executor);  // 0 = none
+// 0 = none. Any thread.
+uint32_t rubato_executor_metrics_port(const rubato_executor* executor);
 
 // Tells tasks that their results are not wanted any more: those that have not started are not
 // started, and the others are told at their next checkpoint. The maker's share is dropped by
-// rubato_cancellation_release; each task has one of its own. Null when memory runs out. Any thread.
+// rubato_cancellation_release, which takes null; each task has one of its own. Null when memory
+// runs out. Any thread.
 rubato_cancellation* rubato_cancellation_create(void);
 void rubato_cancellation_cancel(rubato_cancellation* cancellation);
 void rubato_cancellation_release(rubato_cancellation* cancellation);
 
-// Of the task or request that the caller runs in; 0 elsewhere. The time left until its deadline, at
-// least 1; 0 = it has none. Nonzero if it should end. Its trace; requests of servers have none.
+// Of the task or request that the caller runs in; 0 elsewhere, on any thread. The time left until
+// its deadline, at least 1; 0 = it has none. Nonzero if it should end. Its trace; requests of
+// servers have none.
 int64_t rubato_task_time_left_ns(void);
 int rubato_task_cancelled(void);
 uint64_t rubato_task_trace(void);

@@ -118,8 +118,8 @@ struct ExecutorOptions {
   uint32_t max_tasks = 65536;  // submitted and not done; 1 .. 16777216
   std::vector<std::string> type_names{};  // in the metrics
   bool in_loop = false;  // no threads: one worker, which Executor::run runs
-  uint32_t weight = 100;  // of the tasks in no group
-  std::vector<Group> groups{};
+  uint32_t weight = 100;  // of the tasks in no group; 1 .. 10000
+  std::vector<Group> groups{};  // 14 at most
 };
 
 // Why Executor::run has returned.
@@ -293,7 +293,7 @@ class Executor {
 
   // Submits a closure that nobody waits for. `callback` is called with the Outcome, or with that
   // and the time to wait before a retry (nanoseconds), when the task has ended. False: max_tasks
-  // are underway, or the executor stops; nothing is called then.
+  // are underway, the executor stops or has no such group; nothing is called then.
   template <class F>
   bool execute(F&& function) {
     return store(create_task(), std::forward<F>(function), detail::NoCallback());

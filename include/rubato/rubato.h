@@ -84,7 +84,9 @@ typedef struct rubato_frame {
 
 // The class that `classify` gives a request; all fields are 0 by default.
 typedef struct rubato_class {
-  uint32_t type;        // 0 .. 255, chosen by the application; statistics are kept per type
+  // 0 .. 255, chosen by the application; statistics are kept per type. Policies tell 0 .. 62 apart
+  // at most, and take those above for one.
+  uint32_t type;
   uint32_t is_long;     // 1 = the request may be preempted from the start
   uint32_t priority;    // of a long request: 0 .. 7, 0 is the most urgent level (Synergy 7.4)
   uint32_t is_control;  // 1 = control plane (a health check): keeps a share under any load
@@ -151,14 +153,15 @@ void rubato_application_init(rubato_application* application, size_t size);
 const char* rubato_version(void);
 
 // Creates a server: it binds its address and reserves its resources, but serves no request yet.
-// Returns null, with a line in `error`, when an option is out of range, the policy is unknown or
-// the address is in use. Any thread.
+// Returns null, with a line in `error`, when an option is out of range, the policy is unknown, the
+// address is in use, or the application has not exactly one shape. Any thread.
 rubato_server* rubato_server_create(const rubato_options* options,
                                     const rubato_application* application, rubato_error* error);
 
 // Serves on threads of its own and blocks until the server has stopped. A server runs once.
 // Returns RUBATO_OK when all requests in flight were answered, RUBATO_DRAIN_LIMIT when some were
-// not answered in time, and RUBATO_ERROR when the server did not start. Any thread but a worker.
+// not answered in time, and RUBATO_ERROR when the server did not start: `init` failed, the metrics
+// or agent port is in use, or it has run before. Any thread but a worker.
 int rubato_server_run(rubato_server* server, rubato_error* error);
 
 // Stops the server: it takes no new requests and finishes those in flight, and rubato_server_run
@@ -224,8 +227,8 @@ typedef struct rubato_times {
   int64_t max_ns;
 } rubato_times;
 
-// Fills *latency with the times from arrival to reply, and *service with the times on workers.
-// Either may be null. Any thread.
+// Fills *latency with the times from arrival to reply, and *service with the times on workers, of
+// requests of that type since the start. Either may be null. Any thread.
 void rubato_server_times(const rubato_server* server, uint32_t type, rubato_times* latency,
                          rubato_times* service);
 
@@ -259,9 +262,10 @@ int64_t rubato_request_retry_after_ns(const rubato_request* request);
 // rubato_later_send sends it, on any thread, one at a time. rubato_later_drop fails the request, as
 // if the handler had failed; `failed` counts it. Each token ends by one of the two. The deadline, a
 // client that is gone and a stop at its drain limit end the request before; append then returns
-// RUBATO_ERROR, sooner or later, and the token still ends as said. Meanwhile the request takes one
-// of max_fibers. rubato_request_defer: worker; null = the request has a token, memory runs out, or
-// foreign_runtime is set. The others: any thread; they do not block.
+// RUBATO_ERROR, sooner or later, as it does when memory runs out, and the token still ends as said.
+// Meanwhile the request takes one of max_fibers. rubato_request_defer: worker; null = the request
+// has a token, memory runs out, or foreign_runtime is set. The others: any thread; they do not
+// block, and rubato_later_drop takes null.
 typedef struct rubato_later rubato_later;
 rubato_later* rubato_request_defer(rubato_request* request);
 int rubato_later_append(rubato_later* later, const void* bytes, size_t size);

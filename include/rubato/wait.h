@@ -60,9 +60,9 @@ enum { RUBATO_OFFLOAD_THREADS = 16 };
 int rubato_offload(void (*run)(void* user), void* user);
 
 // A mutex. All zero bits are an unlocked one; it needs no end. Any task or thread may unlock it.
-// rubato_mutex_lock takes a limit, rubato_mutex_lock_always neither that nor a cancellation: for
-// code that cannot end there, such as a clean-up. rubato_mutex_try_lock never waits; nonzero =
-// locked.
+// rubato_mutex_lock takes a limit and returns an enum rubato_wait_result, as the waits below do;
+// rubato_mutex_lock_always takes neither limit nor cancellation: for code that cannot end there,
+// such as a clean-up. rubato_mutex_try_lock never waits; nonzero = locked.
 typedef struct rubato_mutex {
   uint64_t opaque[4];
 } rubato_mutex;

@@ -231,7 +231,7 @@ constexpr Command kCommands[] = {
     {"setinfo", 4, kTalk, {}, client_setinfo, kGroup, "7.2.0",
      "Tells the client library: LIB-NAME or LIB-VER", "client"},
     {"no-evict", 3, kTalk | kAdmin, {}, client_no_evict, kGroup, "7.0.0",
-     "ON or OFF; nothing is evicted here", "client"},
+     "ON or OFF, which CLIENT LIST shows; no other effect", "client"},
     {"reply", 3, kTalk, {}, client_reply, kGroup, "3.2.0",
      "ON, OFF, or SKIP the next one", "client"},
     {"help", 2, kTalk, {}, reply_help, kGroup, "5.0.0", "This help", "client"},
