@@ -46,6 +46,8 @@ TEST(Cli, options_of_the_servers_are_named_with_what_they_take) {
       {kv + "--idle-timeout -5", "--idle-timeout: takes a time from 0ns to 2147483648s"},
       {kv + "--metrics-port -1", "--metrics-port: takes none, or a whole number from 0 to 65535"},
       {kv + "--classify size", "--classify: takes feedback, age, learned or declared, not 'size'"},
+      {"serve kv --engine disk", "--engine: takes rocksdb or memory, not 'disk'"},
+      {kv + "--config none.toml", "--config: takes a file; there is none at 'none.toml'"},
       {kv + "--stack 1KiB", "--stack: takes a size from 16KiB to 64MiB, not '1KiB'"},
       {kv + "--overload credits", "--overload: credits needs --rpc-port"},
       {kv + "--credits-set beta=1", "--credits-set: needs --rpc-port"},

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -34,7 +35,25 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
     const bool fits = problem == std::errc() && stop == end && parsed >= low && parsed <= high;
     return fits ? "" : fmt::format("takes a whole number of {} to {}, not '{}'", low, high, text);
   };
-  return {problem_of, fmt::format("INT in [{} - {}]", low, high), ""};
+  return {problem_of, "", ""};
+}
+
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  auto problem_of = [choices](const std::string& text) -> std::string {
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+    return fmt::format("takes {}, not '{}'", any_of(choices), text);
+  };
+  return {problem_of, "", ""};
+}
+
+CLI::Validator existing_file() {
+  auto problem_of = [](const std::string& path) -> std::string {
+    std::error_code failed;
+    return std::filesystem::is_regular_file(path, failed)
+               ? ""
+               : fmt::format("takes a file; there is none at '{}'", path);
+  };
+  return {problem_of, "", ""};
 }
 
 // The full name of a command: "rubato bench preempt".
@@ -210,23 +229,15 @@ bool Option::is_flag() const { return option_->get_expected_max() == 0; }
 std::string Option::help() const { return option_->get_description(); }
 
 std::string Option::placeholder() const {
-  const std::string type = option_->get_type_name();
-  return is_flag() ? "" : type.substr(0, type.find(':'));
+  return is_flag() ? "" : option_->get_type_name();
 }
 
-// Choices stand as "a|b" or, where the library checks them, as "TEXT:{a,b}".
 std::vector<std::string> Option::choices() const {
-  std::string type = option_->get_type_name();
-  char between = '|';
-  if (const size_t brace = type.find(":{"); brace != std::string::npos) {
-    type = type.substr(brace + 2, type.find('}') - brace - 2);
-    between = ',';
-  } else if (type.find(between) == std::string::npos) {
-    return {};
-  }
+  const std::string type = option_->get_type_name();
+  if (type.find('|') == std::string::npos) return {};
   std::vector<std::string> all;
   std::istringstream words(type);
-  for (std::string word; std::getline(words, word, between);) all.push_back(word);
+  for (std::string word; std::getline(words, word, '|');) all.push_back(word);
   return all;
 }
 
@@ -274,13 +285,15 @@ Option CommandLine::add_texts(const std::string& name, std::vector<std::string>&
 Option CommandLine::add_choice(const std::string& name, std::string& value,
                                const std::vector<std::string>& choices, const std::string& help) {
   return Option(app_->add_option(name, value, help)
-                    ->check(CLI::IsMember(choices))
+                    ->check(one_of(choices))
+                    ->type_name(fmt::format("{}", fmt::join(choices, "|")))
                     ->capture_default_str());
 }
 
 Option CommandLine::add_existing_file(const std::string& name, std::string& value,
                                       const std::string& help) {
-  return Option(app_->add_option(name, value, help)->check(CLI::ExistingFile));
+  return Option(
+      app_->add_option(name, value, help)->check(existing_file())->type_name("FILE"));
 }
 
 template <class Integer>
@@ -288,6 +301,7 @@ Option CommandLine::add_integer(const std::string& name, Integer& value, int64_t
                                 const std::string& help) {
   return Option(app_->add_option(name, value, help)
                     ->check(whole_number(low, high))
+                    ->type_name("N")
                     ->capture_default_str());
 }
 template Option CommandLine::add_integer(const std::string&, int&, int64_t, int64_t,

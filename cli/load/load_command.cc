@@ -332,7 +332,7 @@ void check_protocol(const Settings& s) {
     bad_value("--pick", "is for connections whose replies come in order, not for rpc:// and UDP");
   }
   if (s.load_keys && !is_memcached(s) && s.options.target.protocol != load::Protocol::kResp) {
-    bad_value("--load-keys", "is for resp:// and memcached:// targets");
+    bad_value("--load-keys", "is for resp:// and memcached:// targets, over TCP");
   }
 }
 
