@@ -163,6 +163,7 @@ Result<bool> Handover::take_from(const Fd& server) {
   if (!say(server, kTaken) || hear(server, -1) != kStops) return false;
   door_ = std::move(taken_.front());
   taken_.erase(taken_.begin());
+  took_over_ = true;
   return true;
 }
 

@@ -36,6 +36,8 @@ class Handover {
   // Removes the file, unless it is the next server's.
   ~Handover();
 
+  // Whether there was a server, which has ended by then.
+  bool took_over() const { return took_over_; }
   // The listener on that address, which was taken or is new; this object owns it. Fails with one
   // line if the address cannot be used.
   Result<int> listener(const std::string& bind, uint16_t port, int backlog);
@@ -62,6 +64,7 @@ class Handover {
   std::vector<Fd> taken_;      // from the old server, and not asked for yet
   std::vector<Fd> listeners_;  // of this one
   Fd next_;                    // the server that waits for the end of this one
+  bool took_over_ = false;
   bool given_ = false;         // the file is the next server's; read after the thread's end
 };
 

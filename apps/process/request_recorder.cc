@@ -38,13 +38,6 @@ RequestRecorder::RequestRecorder(RequestRecordingOptions options,
       types_(types),
       batch_(kBatch) {}
 
-RequestRecorder::Counts RequestRecorder::counts() const {
-  const std::scoped_lock lock(mutex());
-  Counts counts = counts_;
-  counts.dropped += dropped_by(rings_);
-  return counts;
-}
-
 void RequestRecorder::expose(OpenMetrics& out) const {
   const Counts now = counts();
   out.family("rubato_recorded_requests", "counter", "Requests written to the file of --record");
@@ -59,7 +52,7 @@ Status RequestRecorder::begin() {
   fd_ = ::open(options_.file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
   if (fd_ < 0) return Error{"cannot write '" + options_.file + "': " + std::strerror(errno)};
   failure_ = Done{};
-  counts_.bytes = 0;
+  bytes_ = 0;
   write(head_);
   if (fd_ < 0) return failure_;
   take_records();  // of a recording before
@@ -116,12 +109,12 @@ void RequestRecorder::collect_requests(bool all) {
   dropped_noted_ = dropped;
   if (waiting == 0) return;
   write(encoder_.take());
-  (fd_ >= 0 ? counts_.recorded : counts_.dropped) += waiting;
+  (fd_ >= 0 ? recorded_ : unwritten_) += waiting;
 }
 
 void RequestRecorder::write(const std::string& bytes) {
   if (fd_ < 0) return;
-  if (counts_.bytes + bytes.size() > options_.most_bytes) {
+  if (bytes_ + bytes.size() > options_.most_bytes) {
     return give_up("it has the " + std::to_string(options_.most_bytes >> 20) +
                    " MiB that --record-limit allows");
   }
@@ -135,7 +128,7 @@ void RequestRecorder::write(const std::string& bytes) {
     }
     done += static_cast<size_t>(more);
   }
-  counts_.bytes += bytes.size();
+  bytes_ += bytes.size();
 }
 
 void RequestRecorder::give_up(const std::string& why) {

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "metrics/counter.h"
 #include "runtime/recording.h"
 #include "runtime/request_ring.h"
 #include "workload/request_trace.h"
@@ -34,9 +35,9 @@ class RequestRecorder final : public Recording {
 
   struct Counts {
     uint64_t recorded = 0, dropped = 0;  // of all recordings
-    uint64_t bytes = 0;                  // of the file
   };
-  Counts counts() const;
+  // Waits for no disk.
+  Counts counts() const { return {recorded_.value(), unwritten_.value() + dropped_by(rings_)}; }
   void expose(OpenMetrics& out) const override;
   Status finish() override;
 
@@ -59,7 +60,10 @@ class RequestRecorder final : public Recording {
   TraceEncoder encoder_;
   int fd_ = -1;  // -1 = nothing is recorded
   Instant start_, wrote_at_;
-  Counts counts_;
+  uint64_t bytes_ = 0;  // of the file
+  // Raised by one thread at a time: Recording holds a lock.
+  Counter recorded_;
+  Counter unwritten_;  // left the rings, but did not fit into the file
   uint64_t dropped_noted_ = 0;  // to the file, or before its time
   Status failure_ = Done{};     // of this recording
 };

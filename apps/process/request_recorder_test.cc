@@ -2,13 +2,30 @@
 #include "process/request_recorder.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "mechanism/clock/clock.h"
+
+namespace {
+std::atomic<bool> disk_hangs{false}, disk_waits{false};
+}  // namespace
+
+// In the place of the C library's.
+extern "C" ssize_t write(int fd, const void* bytes, size_t size) {
+  if (disk_hangs) {
+    disk_waits = true;
+    disk_waits.notify_all();
+    disk_hangs.wait(true);
+  }
+  return ::syscall(SYS_write, fd, bytes, size);
+}
 
 namespace rubato {
 namespace {
@@ -101,6 +118,16 @@ TEST_F(RequestRecorderTest, ends_when_the_file_has_the_size_that_it_may_have) {
   ASSERT_TRUE(recording->finish().ok());
   EXPECT_LE(std::filesystem::file_size(path_), 2000u);
   EXPECT_EQ(recording->counts().dropped, 5000u);
+}
+
+TEST_F(RequestRecorderTest, counts_wait_for_no_disk) {
+  const auto recording = recorder();
+  disk_hangs = true;
+  std::jthread starting([&] { static_cast<void>(recording->record(true)); });
+  disk_waits.wait(false);
+  EXPECT_EQ(recording->counts().recorded, 0u);
+  disk_hangs = false;
+  disk_hangs.notify_all();
 }
 
 TEST_F(RequestRecorderTest, a_file_that_cannot_be_written_is_refused_in_one_line) {

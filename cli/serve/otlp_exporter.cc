@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "load/http_parser.h"
 #include "mechanism/clock/clock.h"
 #include "tls/tls_client.h"
 
@@ -23,6 +24,7 @@ constexpr Nanos kLastPatience = Nanos::seconds(2);  // also with a connection: i
 constexpr Nanos kLook = Nanos::millis(50);          // for the end
 constexpr std::chrono::milliseconds kPeriod{10};  // rings of 16384 last for 1.6 M requests/s
 constexpr size_t kBatch = 1024;
+constexpr size_t kMostReply = 1u << 16;
 
 int64_t unix_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -51,6 +53,15 @@ std::string request_of(const OtlpCollector& to, const std::string& what, size_t 
 // The others are not to be sent again (OTLP 1, "Failures").
 bool is_for_later(std::string_view status) {
   return status == "429" || status == "502" || status == "503" || status == "504";
+}
+
+// The object in the body, which chunks do not part in practice: it is a line.
+std::string_view json_in(std::string_view reply) {
+  const size_t body = reply.find("\r\n\r\n");
+  const size_t from = body == std::string_view::npos ? body : reply.find('{', body);
+  const size_t to = reply.rfind('}');
+  if (from == std::string_view::npos || to == std::string_view::npos || to < from) return {};
+  return reply.substr(from, to - from + 1);
 }
 
 }  // namespace
@@ -219,9 +230,14 @@ void OtlpExporter::send_spans() {
       some.assign(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(count));
     }
     if (some.empty()) return;
-    state = deliver(traces_, otlp_traces(options_.resource, some)).state;
+    const Outcome outcome = deliver(traces_, otlp_traces(options_.resource, some));
+    state = outcome.state;
     if (state == State::kLater) return;
-    (state == State::kTaken ? sent_spans_ : refused_spans_) += some.size();
+    const uint64_t refused = state == State::kTaken
+                                 ? std::min<uint64_t>(outcome.rejected, some.size())
+                                 : some.size();
+    refused_spans_ += refused;
+    sent_spans_ += some.size() - refused;
     const std::scoped_lock lock(spans_mutex_);
     spans_.erase(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(some.size()));
   }
@@ -231,6 +247,12 @@ OtlpExporter::Outcome OtlpExporter::deliver(Signal& signal, const std::string& b
   Outcome outcome = send_message(signal.path, body);
   const bool taken = outcome.state == Outcome::State::kTaken;
   if (!taken) ++failures_;
+  const bool whole = outcome.rejected == 0;
+  if (taken && whole != std::exchange(signal.whole, whole) && !whole) {
+    log_line(LogLevel::kWarning, LogEvent::kProfile,
+             std::string("the collector of --otlp refuses a part of the ") + signal.name,
+             {{"reason", outcome.words}});
+  }
   if (taken == std::exchange(signal.taken, taken)) return outcome;
   const std::string what = "the collector of --otlp takes ";
   if (taken) {
@@ -249,13 +271,12 @@ OtlpExporter::Outcome OtlpExporter::send_message(const std::string& path,
   const Instant begun = now(), limit = begun + kPatience;
   const Nanos left(send_until_ns_.load(std::memory_order_relaxed) - begun.ns());
   if (left <= Nanos()) return {State::kLater, "the server ends"};
-  if (!endpoint_) {
-    const Result<load::Endpoint> to = load::resolve(options_.collector.target);
-    if (!to) return {State::kLater, to.error()};
-    endpoint_ = to.value();
-  }
-  Result<load::Channel> channel =
-      load::connect_channel(*endpoint_, tls_.get(), std::min(left, kLastPatience));
+  std::string why;
+  const load::Endpoint* const endpoint = resolved(limit, why);
+  if (endpoint == nullptr) return {State::kLater, why};
+  const Nanos before_end(send_until_ns_.load(std::memory_order_relaxed) - now().ns());
+  Result<load::Channel> channel = load::connect_channel(
+      *endpoint, tls_.get(), std::clamp(before_end, Nanos(1), kLastPatience));
   if (!channel) {
     endpoint_.reset();
     return {State::kLater, channel.error()};
@@ -271,25 +292,57 @@ OtlpExporter::Outcome OtlpExporter::send_message(const std::string& path,
   return reply_of(*channel, limit);
 }
 
+const load::Endpoint* OtlpExporter::resolved(Instant limit, std::string& why) {
+  if (endpoint_) return &*endpoint_;
+  if (!resolving_.valid()) {
+    std::packaged_task<Result<load::Endpoint>()> resolve(
+        [target = options_.collector.target] { return load::resolve(target); });
+    resolving_ = resolve.get_future();
+    std::thread(std::move(resolve)).detach();
+  }
+  const std::chrono::nanoseconds look(kLook.count());
+  while (resolving_.wait_for(look) != std::future_status::ready) {
+    if (now() < limit && now().ns() < send_until_ns_.load(std::memory_order_relaxed)) continue;
+    why = "the name of its host is not resolved yet";
+    return nullptr;
+  }
+  const Result<load::Endpoint> to = resolving_.get();
+  if (!to) {
+    why = to.error();
+    return nullptr;
+  }
+  endpoint_ = to.value();
+  return &*endpoint_;
+}
+
 OtlpExporter::Outcome OtlpExporter::reply_of(load::Channel& channel, Instant limit) const {
   using State = Outcome::State;
-  constexpr std::string_view kShape = "HTTP/1.1 200";
+  using Status = load::HttpParser::Status;
+  load::HttpParser parser;
   std::string reply;
   std::array<char, 512> piece;
-  while (reply.size() < kShape.size()) {
+  for (Status status = Status::kMore; status != Status::kReply;) {
     if (!channel.holds_more() && !await(channel.fd(), false, limit)) {
       return {State::kLater, "it does not reply"};
     }
     const ssize_t got = channel.receive(piece.data(), piece.size());
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got <= 0) {
+      if (parser.end_of_stream()) break;
       return {State::kLater, "it ends the connection without a reply"};
     }
-    if (got > 0) reply.append(piece.data(), static_cast<size_t>(got));
+    size_t used = 0;
+    status = parser.feed(piece.data(), static_cast<size_t>(got), used);
+    if (status == Status::kBroken) return {State::kLater, "it does not speak HTTP"};
+    reply.append(piece.data(), used);
+    if (reply.size() > kMostReply) break;  // its status is known
   }
-  if (!reply.starts_with("HTTP/1.")) return {State::kLater, "it does not speak HTTP"};
-  const std::string status = reply.substr(kShape.size() - 3, 3);
-  if (status.front() == '2') return {State::kTaken};
-  return {is_for_later(status) ? State::kLater : State::kRefused, "HTTP status " + status};
+  const std::string code = reply.substr(std::string_view("HTTP/1.1 ").size(), 3);
+  if (!code.starts_with('2')) {
+    return {is_for_later(code) ? State::kLater : State::kRefused, "HTTP status " + code};
+  }
+  OtlpPartial partial = otlp_partial(json_in(reply));
+  return {State::kTaken, std::move(partial.why), partial.rejected};
 }
 
 // False: neither in time nor before the end's limit.

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -77,16 +78,17 @@ class OtlpExporter {
   OtlpExporter(OtlpOptions options, std::unique_ptr<TlsConnector> tls,
                std::vector<RequestRing*> rings, std::function<std::string(uint32_t)> type_name);
 
-  // What has become of a message; words = why not.
+  // What has become of a message; words = why not, or why not all of it.
   struct Outcome {
     enum class State { kTaken, kRefused, kLater } state;  // kRefused: for good
     std::string words = {};
+    uint64_t rejected = 0;  // of a message that was taken
   };
   // Metrics or spans. Of the sending thread.
   struct Signal {
     const char* name;
     const char* path;
-    bool taken = true;  // as the log has it
+    bool taken = true, whole = true;  // as the log has it
   };
 
   void send_all_along();
@@ -98,7 +100,9 @@ class OtlpExporter {
   // Counts, and logs once when the collector begins or ends to take the signal.
   Outcome deliver(Signal& signal, const std::string& body);
   Outcome send_message(const std::string& path, const std::string& body);
-  // The first bytes of the reply tell.
+  // Null: not in time. The resolver cannot be interrupted: it has a thread of its own, which goes
+  // on alone if the server ends first.
+  const load::Endpoint* resolved(Instant limit, std::string& why);
   Outcome reply_of(load::Channel& channel, Instant limit) const;
   bool await(int fd, bool writing, Instant limit) const;
   void give_up();
@@ -114,6 +118,7 @@ class OtlpExporter {
   // Of the sending thread alone.
   int64_t begun_unix_ns_ = 0;
   std::optional<load::Endpoint> endpoint_;  // resolved anew after a connection has failed
+  std::future<Result<load::Endpoint>> resolving_;  // valid: the resolver has not answered yet
   Signal metrics_{"metrics", "/v1/metrics"}, traces_{"spans", "/v1/traces"};
   std::mutex spans_mutex_;  // guards spans_: sampled at the back, sent from the front
   std::deque<OtlpSpan> spans_;

@@ -274,4 +274,24 @@ std::string otlp_metrics(const OtlpResource& resource, std::string_view expositi
   return text_of({{"resourceMetrics", Json::array({of_resource})}});
 }
 
+OtlpPartial otlp_partial(std::string_view body) {
+  const Json reply = Json::parse(body, nullptr, false);
+  if (!reply.is_object() || !reply.contains("partialSuccess")) return {};
+  const Json& partial = reply["partialSuccess"];
+  OtlpPartial found;
+  for (const char* key : {"rejectedSpans", "rejectedDataPoints"}) {
+    if (!partial.is_object() || !partial.contains(key)) continue;
+    const Json& rejected = partial[key];
+    if (rejected.is_number_unsigned()) found.rejected = rejected.get<uint64_t>();
+    if (!rejected.is_string()) continue;
+    const std::string& digits = rejected.get_ref<const std::string&>();
+    std::from_chars(digits.data(), digits.data() + digits.size(), found.rejected);
+  }
+  if (found.rejected > 0 && partial.contains("errorMessage") &&
+      partial["errorMessage"].is_string()) {
+    found.why = partial["errorMessage"].get<std::string>();
+  }
+  return found;
+}
+
 }  // namespace rubato::cli

@@ -36,4 +36,13 @@ std::string otlp_traces(const OtlpResource& resource, const std::vector<OtlpSpan
 std::string otlp_metrics(const OtlpResource& resource, std::string_view exposition,
                          int64_t start_ns, int64_t now_ns);
 
+// What a collector that has taken a message (HTTP status 2xx) says it has refused of it.
+struct OtlpPartial {
+  uint64_t rejected = 0;  // spans, or points of metrics
+  std::string why = {};
+};
+
+// Of the body of its reply; anything but such JSON says nothing.
+OtlpPartial otlp_partial(std::string_view body);
+
 }  // namespace rubato::cli

@@ -83,5 +83,20 @@ TEST(OtlpJson, metrics_are_those_of_the_exposition) {
   EXPECT_EQ(metrics.at("service_seconds")["summary"]["dataPoints"][0]["count"], "3");
 }
 
+TEST(OtlpJson, a_part_that_a_collector_refuses_is_read) {
+  const OtlpPartial spans = otlp_partial(
+      R"({"partialSuccess": {"rejectedSpans": "3", "errorMessage": "too old"}})");
+  EXPECT_EQ(spans.rejected, 3u);
+  EXPECT_EQ(spans.why, "too old");
+  EXPECT_EQ(otlp_partial(R"({"partialSuccess": {"rejectedDataPoints": 7}})").rejected, 7u);
+  for (const char* nothing : {"", "{}", "[1]", "no JSON", R"({"partialSuccess": {}})",
+                              R"({"partialSuccess": 5})",
+                              R"({"partialSuccess": {"rejectedSpans": "-3"}})",
+                              R"({"partialSuccess": {"errorMessage": "a warning"}})"}) {
+    EXPECT_EQ(otlp_partial(nothing).rejected, 0u) << nothing;
+    EXPECT_EQ(otlp_partial(nothing).why, "") << nothing;
+  }
+}
+
 }  // namespace
 }  // namespace rubato::cli

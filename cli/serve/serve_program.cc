@@ -105,6 +105,14 @@ Status take_over(ServeProgram& program, Handover& handover) {
     if (!listener.ok()) return Error{"agent port: " + listener.error()};
     serving.agent_listener = *listener;
   }
+  // What the server before has recorded is as complete as it will be.
+  for (const auto& [option, file] : {std::pair("--record", options.requests.file),
+                                     std::pair("--trace", options.trace.file)}) {
+    if (file.empty() || !handover.took_over()) continue;
+    if (Status kept = set_file_aside(file); !kept.ok()) {
+      return Error{std::string(option) + ": " + kept.error()};
+    }
+  }
   serving.handover = &handover;
   const Status listens = handover.listen();
   return listens.ok() ? listens : Error{"--handover: " + listens.error()};

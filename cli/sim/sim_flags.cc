@@ -15,6 +15,7 @@
 #include "cli/sim/workload_flags.h"
 #include "planning/parallel.h"
 #include "policy/aliases.h"
+#include "sim/piped_policy.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {
@@ -310,6 +311,7 @@ void finish_sim_options(SimOptions& o) {
   check_find_max(o);
   check_outcomes(o);
   if (o.seeds == 0) o.seeds = 1;
+  if (sim::is_piped(o.policies.front())) o.threads = 1;
   finish_model(o);
   check_trace(o);
   finish_precision(o);

@@ -97,9 +97,17 @@ std::string url_encoded(const std::string& text) {
 
 }  // namespace
 
+// Servers tell their port as http://HOST:PORT/metrics.
 Result<Target> parse_metrics_port(const std::string& text) {
-  const bool alone = text.find(':') == std::string::npos;
-  Result<Target> target = load::parse_target("resp://" + (alone ? "127.0.0.1:" + text : text));
+  std::string_view host = text;
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!host.starts_with(scheme)) continue;
+    host.remove_prefix(scheme.size());
+    host = host.substr(0, host.find('/'));
+  }
+  const bool alone = host.find(':') == std::string_view::npos;
+  Result<Target> target =
+      load::parse_target(std::string(alone ? "resp://127.0.0.1:" : "resp://").append(host));
   if (target) return target;
   return Error{"takes HOST:PORT with a port of 1 to 65535, not '" + text + "'"};
 }

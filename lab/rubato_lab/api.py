@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 from rubato_lab import program
+from rubato_lab.policy import Policy, run as run_policy
 from rubato_lab.program import RubatoError
 from rubato_lab.results import MaxLoad, MaxLoads, Profile, ProfileType, Run, Runs, Tuned
 
@@ -16,11 +17,15 @@ JSON = ("--json", "-")
 
 
 def simulate(policy="synergy", *, workload, workers=16, load=None, settings=None, **options):
-    """A Run of one policy: rubato sim --policy. `load` is a share of the capacity (0.7 if neither
-    it nor `rate` is given), `settings` a dict of the policy's. Raises RubatoError."""
-    words = _words(options, policy=policy, workload=_workload(workload), workers=workers,
-                   load=load, set=settings)
-    return Run.of(program.run_json(["sim", *words, *JSON]))
+    """A Run of one policy: rubato sim --policy, or an object of a class derived from Policy.
+    `load` is a share of the capacity (0.7 if neither it nor `rate` is given), `settings` a dict of
+    the policy's. Raises RubatoError."""
+    words = _words(options, workload=_workload(workload), workers=workers, load=load,
+                   set=settings)
+    if isinstance(policy, Policy):
+        found = json.loads(run_policy(policy, [*words, *JSON]))
+        return Run.of({**found, "policy": type(policy).__name__})
+    return Run.of(program.run_json(["sim", *_words({}, policy=policy), *words, *JSON]))
 
 
 def compare(policies="all", *, workload, workers=16, loads=None, load=None, settings=None,

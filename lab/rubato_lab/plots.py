@@ -2,7 +2,7 @@
 """Figures of results, in matplotlib or as Vega-Lite: `backend="vega"` gives a specification with
 its data, which notebooks draw and altair.Chart.from_dict takes. Any thread for "vega"."""
 
-from rubato_lab import stats
+from rubato_lab import stats, units
 from rubato_lab.extras import need
 from rubato_lab.program import RubatoError
 from rubato_lab.results import LATENCY, SLOWDOWN, Run
@@ -11,6 +11,11 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 MIME = "application/vnd.vegalite.v5+json"
 MATPLOTLIB, VEGA = "matplotlib", "vega"
 NAMES = {LATENCY: "latency (µs)", SLOWDOWN: "slowdown"}
+# How matplotlib's axes say a value, where its own way is not a reader's: "2 × 10²".
+WORDS = {LATENCY: units.latency, SLOWDOWN: units.significant}
+# As in reports: Okabe and Ito's, which everybody can tell apart, and lines differ by dash too.
+COLOURS = ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#8a7a00", "#56b4e9", "#888888", "#e69f00")
+DASHES = ("-", "--", ":", "-.")
 
 
 class VegaLite(dict):
@@ -28,7 +33,8 @@ def plot_ccdf(results, type_name=None, of=LATENCY, backend=MATPLOTLIB, ax=None):
         points = stats.thinned(one.ccdf(type_name, of))
         rows += [{"line": _line(one, results), "x": x, "y": y} for x, y in points]
     return _drawn(rows, f"{NAMES[of]}, {type_name or 'all'} requests", NAMES[of],
-                  "share of requests beyond", backend, ax, log=("x", "y"))
+                  "share of requests beyond", backend, ax,
+                  log={"x": WORDS[of], "y": units.percent})
 
 
 def plot_load(results, percentile="p99", type_name=None, of=LATENCY, backend=MATPLOTLIB, ax=None):
@@ -42,7 +48,7 @@ def plot_load(results, percentile="p99", type_name=None, of=LATENCY, backend=MAT
             raise RubatoError(f"percentile takes mean, p50, p90, p99 or p999, not '{percentile}'")
         rows.append({"line": one.policy, "x": one.load, "y": value})
     return _drawn(rows, f"{percentile} {NAMES[of]}, {type_name or 'all'} requests", "load",
-                  f"{percentile} {NAMES[of]}", backend, ax, log=("y",))
+                  f"{percentile} {NAMES[of]}", backend, ax, log={"y": WORDS[of]})
 
 
 def plot_max(results, backend=MATPLOTLIB, ax=None):
@@ -92,14 +98,31 @@ def _drawn(rows, title, x_title, y_title, backend, ax, log):
                      encoding={"x": axis("x", x_title), "y": axis("y", y_title),
                                "color": {"field": "line", "type": "nominal", "title": None,
                                          "sort": None}})
-    ax = ax or need("matplotlib.pyplot").subplots()[1]
-    for line in dict.fromkeys(row["line"] for row in rows):
+    ax = ax or need("matplotlib.pyplot").subplots(layout="constrained")[1]
+    for i, line in enumerate(dict.fromkeys(row["line"] for row in rows)):
         points = [(row["x"], row["y"]) for row in rows if row["line"] == line]
-        ax.plot(*zip(*points), label=line, marker=None if "x" in log else "o")
-    ax.set(title=title, xlabel=x_title, ylabel=y_title, xscale="log" if "x" in log else "linear",
-           yscale="log" if "y" in log else "linear")
-    ax.legend()
+        ax.plot(*zip(*points), label=line, marker=None if "x" in log else "o", markersize=4,
+                color=COLOURS[i % len(COLOURS)], linestyle=DASHES[i % len(DASHES)])
+    named = [text.replace(" (µs)", "") for text in (title, x_title, y_title)]
+    ax.set(**dict(zip(("title", "xlabel", "ylabel"), named)))
+    for name, words in log.items():
+        _logarithmic(ax, name, words)
+    ax.grid(color="#e4e7eb")
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
     return ax
+
+
+def _logarithmic(ax, name, words):
+    """Ticks with units: powers of ten, and 1, 2 and 5 of each where these are few."""
+    ticker = need("matplotlib.ticker")
+    ax.set(**{f"{name}scale": "log"})
+    low, high = getattr(ax, f"get_{name}lim")()
+    axis = getattr(ax, f"{name}axis")
+    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: words(value)))
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _vega(title, rows, **more):

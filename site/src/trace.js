@@ -8,7 +8,7 @@ const QUEUES = 2;
 
 // { workers: [name], slices, spans, marks, arrivals: Map(request, us), queues: Map(name, [[us,
 // depth]]), from, until }, all in order of time. A slice is { worker, request, type, start, end,
-// why }; a span { worker, what, start, end }. `part` is the traced part of the run: what is beyond
+// why, avoided }; a span { worker, what, start, end }. `part` is the traced part of the run: what is beyond
 // belongs to what touches it.
 export function readTrace(text, part = undefined) {
   const { traceEvents } = JSON.parse(text);
@@ -38,7 +38,7 @@ export function readTrace(text, part = undefined) {
       if (event.cat === "request") {
         trace.arrivals.set(event.args.request, event.args.arrived);
         trace.slices.push({ worker, request: event.args.request, type: event.name, start, end,
-                            why: event.args.end });
+                            why: event.args.end, avoided: event.args.avoided ?? 0 });
       } else {
         trace.spans.push({ worker, what: event.name, start, end });
       }
@@ -68,17 +68,18 @@ export function moments(trace) {
 }
 
 // What the marks of src/sim mean.
-const MARKS = { avoided: "its slice is over, and goes on, as nobody waits here",
-                steal: "steals from another worker", stalled: "is stalled" };
+const MARKS = { steal: "steals from another worker", stalled: "is stalled" };
 
 // What happens at `at`, a sentence each.
 export function happenings(trace, at) {
   const now = (time) => Math.abs(time - at) < 1e-6;
   const ended = { finished: "is finished", preempted: "is preempted: its slice is over",
                   yielded: "yields" };
+  const before = (avoided) => avoided === 0 ? ""
+    : `, after ${avoided} ${avoided === 1 ? "quantum" : "quanta"} at whose end nobody waited here`;
   return [
-    ...trace.slices.filter(({ end }) => now(end)).map(({ worker, type, request, why }) =>
-      `${trace.workers[worker]}: ${type} #${request} ${ended[why] ?? why}`),
+    ...trace.slices.filter(({ end }) => now(end)).map(({ worker, type, request, why, avoided }) =>
+      `${trace.workers[worker]}: ${type} #${request} ${ended[why] ?? why}${before(avoided)}`),
     ...trace.slices.filter(({ start }) => now(start)).map(({ worker, type, request }) =>
       `${trace.workers[worker]}: ${type} #${request} runs`),
     ...trace.marks.filter((mark) => now(mark.at)).map(({ worker, what }) =>

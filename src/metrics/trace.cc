@@ -118,7 +118,12 @@ void Trace::write_slice(uint32_t worker, const Request& request, Instant start, 
   add_micros(request.arrived.ns());
   add(",\"end\":\"");
   add(name_of(how));
-  add("\"}");
+  add("\"");
+  if (request.avoided > 0) {
+    add(",\"avoided\":");
+    add_number(request.avoided);
+  }
+  add("}");
   end_event();
 }
 

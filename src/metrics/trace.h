@@ -48,6 +48,7 @@ class Trace {
     uint64_t number;
     uint32_t type;
     Instant arrived;
+    uint32_t avoided = 0;  // quanta at whose end it went on, in this slice, as nothing waited
   };
 
   // `worker` ran `request` from `start` to `end`.
@@ -61,7 +62,7 @@ class Trace {
     if (wants(start, end)) write_span(worker, what, start, end);
   }
 
-  // Something happened at one moment on that row: "preempt", "avoided", "stolen", "lost".
+  // Something happened at one moment on that row: "steal", "stalled".
   void mark(uint32_t worker, const char* what, Instant at) {
     if (wants(at, at)) write_mark(worker, what, at);
   }

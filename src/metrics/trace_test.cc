@@ -39,7 +39,7 @@ std::vector<Json> events(const Json& trace, const std::string& phase) {
 TEST(Trace, every_kind_of_event_can_be_read_back) {
   const std::string path = file_named("kinds");
   auto trace = open_trace(path);
-  trace->slice(1, {77, 1, Instant(250)}, Instant(1500), Instant(4501), Trace::End::kPreempted);
+  trace->slice(1, {77, 1, Instant(250), 3}, Instant(1500), Instant(4501), Trace::End::kPreempted);
   trace->span(0, "poll", Instant(0), Instant(20));
   trace->mark(Trace::kTimerCore, "notify", Instant(2007));
   trace->depth("inbox", 1, Instant(5000), 3);
@@ -56,6 +56,7 @@ TEST(Trace, every_kind_of_event_can_be_read_back) {
   EXPECT_EQ(slices[0]["args"]["request"], 77);
   EXPECT_DOUBLE_EQ(slices[0]["args"]["arrived"], 0.25);
   EXPECT_EQ(slices[0]["args"]["end"], "preempted");
+  EXPECT_EQ(slices[0]["args"]["avoided"], 3);
   EXPECT_EQ(slices[1]["name"], "poll");
   ASSERT_EQ(events(json, "i").size(), 1u);
   EXPECT_EQ(events(json, "i")[0]["tid"], 0);

@@ -9,6 +9,7 @@
 #include "base/option_text.h"
 #include "policy/aliases.h"
 #include "policy/catalog.h"
+#include "sim/piped_policy.h"
 
 namespace rubato::planning {
 namespace {
@@ -86,7 +87,7 @@ sim::Settings settings_of(const std::string& policy, const std::vector<Setting>&
 }  // namespace
 
 Status check_policy(const std::string& name) {
-  if (find_policy(name) != nullptr) return Done{};
+  if (find_policy(name) != nullptr || sim::is_piped(name)) return Done{};
   const std::vector<std::string> names = all_names();
   return Error{fmt::format("takes one of {}; not '{}'", fmt::join(names, ", "), name)};
 }

@@ -109,7 +109,7 @@ class LivePlatform {
   void take_up(Request& request) {
     context_.current.begin_request(request);
     context_.meter.start(now(), request);
-    context_.tracer.turned(now());
+    context_.tracer.turned();
   }
   Instant begin(const Request&) const { return now(); }
   void arm(const Request& request, Nanos quantum) {
@@ -148,7 +148,7 @@ class LivePlatform {
   void note_none_waits() {
     stats().delay.none_waits(JobClass::kShort);
     stats().delay.none_waits(JobClass::kLong);
-    context_.tracer.turned(now());
+    context_.tracer.turned();
   }
   void note_long(Classify by) {
     switch (by) {

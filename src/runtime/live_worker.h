@@ -102,7 +102,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     ServiceMeter& meter = context_.meter;
     meter.charge_loss(Nanos::max(), handled);
     preempter_.slice().stop();
-    context_.tracer.slice(request, Instant(meter.busy_since()), handled, Trace::End::kFinished);
+    context_.tracer.slice(request, handled, Trace::End::kFinished);
     const Nanos service = request.attained + meter.stop(request, handled);
     core_.finish(request, service, meter.lost());
     intake_.wake_pushed();
@@ -279,7 +279,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     const Nanos service = context_.meter.attained(request, context_.host.now());
     if (core_.expire(request, service)) return preempt(off_checkpoint);
     ++context_.stats.preemptions_avoided;
-    context_.tracer.mark("avoided", at);
+    context_.tracer.avoided();
     if (request.cancelled) checkpoint_budget_set(0);
   }
 
@@ -334,8 +334,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     Request& request = *std::exchange(current_, nullptr);
     preempter_.slice().stop();
     const bool cut = left.what == LeftFor::kOthers;
-    context_.tracer.slice(request, Instant(context_.meter.busy_since()), at,
-                          cut ? Trace::End::kPreempted : Trace::End::kYielded);
+    context_.tracer.slice(request, at, cut ? Trace::End::kPreempted : Trace::End::kYielded);
     request.attained += context_.meter.stop(request, at);
     context_.meter.leave();
     fibers_.leave_for(to, left);

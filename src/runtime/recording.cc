@@ -6,9 +6,11 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace rubato {
 namespace {
@@ -63,6 +65,22 @@ Status make_way_for_file(const std::string& path) {
   if (!S_ISREG(info.st_mode) || ::unlink(path.c_str()) != 0) {
     return Error{"cannot write '" + path + "': " + std::strerror(errno)};
   }
+  return Done{};
+}
+
+Status set_file_aside(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return Done{};
+  std::string aside;
+  for (int number = 1;; ++number) {
+    aside = path + "." + std::to_string(number);
+    if (::lstat(aside.c_str(), &info) != 0) break;
+  }
+  if (std::rename(path.c_str(), aside.c_str()) != 0) {
+    return Error{"cannot rename '" + path + "' to '" + aside + "': " + std::strerror(errno)};
+  }
+  log_line(LogLevel::kInfo, LogEvent::kProfile,
+           "the file of the server before is kept", {{"file", path}, {"as", aside}});
   return Done{};
 }
 

@@ -30,7 +30,7 @@ class Recording {
   Status record(bool wanted);
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
 
-  // Appends its families.
+  // Appends its families, and waits for no disk: without the lock that writes hold.
   virtual void expose(OpenMetrics& out) const = 0;
   // Records the rest, once the runtime has stopped. Fails with one line if the last recording has.
   virtual Status finish() = 0;
@@ -43,14 +43,12 @@ class Recording {
   // Of the last recording.
   Status last() const;
 
-  // All called with mutex() held. After a begin() that fails, and end(), the file is closed.
+  // All called one at a time. After a begin() that fails, and end(), the file is closed.
   virtual Status begin() = 0;
   virtual Status end() = 0;
   // Takes what the rings have. False: the recording is over, and the file closed, with that error
   // or, for a file that has all it may have, without one; it has been logged.
   virtual bool collect(Status& error) = 0;
-
-  std::mutex& mutex() const { return mutex_; }
 
  private:
   void work();
@@ -71,5 +69,9 @@ class Recording {
 // Removes the file that has the name, which its readers keep, so that a new one can be made. Leaves
 // what is no file and fails with one line.
 Status make_way_for_file(const std::string& path);
+
+// If a file has the name, gives it another one, PATH.1 or the next number that is free, and logs
+// that. Fails with one line.
+Status set_file_aside(const std::string& path);
 
 }  // namespace rubato

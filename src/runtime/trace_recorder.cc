@@ -25,14 +25,14 @@ TraceRecorder::TraceRecorder(TraceOptions options, std::vector<TraceRing*> rings
   }
 }
 
-TraceRecorder::Counts TraceRecorder::counts() const {
-  const std::scoped_lock lock(mutex());
-  Counts counts = counts_;
+void TraceRecorder::publish_counts() {
+  Counts counts = complete_;
   if (trace_ != nullptr) {
     counts.written += trace_->written();
     counts.dropped += trace_->dropped() + dropped_by(rings_) - dropped_before_;
   }
-  return counts;
+  written_.store(counts.written, std::memory_order_relaxed);
+  dropped_.store(counts.dropped, std::memory_order_relaxed);
 }
 
 void TraceRecorder::expose(OpenMetrics& out) const {
@@ -61,6 +61,7 @@ Status TraceRecorder::begin() {
   ended_.clear();
   ended_before_.clear();
   requests_ = 0;
+  newest_.clear();
   dropped_before_ = dropped_by(rings_);
   start_ = now();
   want(++number_);
@@ -77,14 +78,16 @@ Status TraceRecorder::complete() {
   want(0);
   trace_->drop(dropped_by(rings_) - dropped_before_);
   const Status finished = trace_->finish();
-  counts_.written += trace_->written();
-  counts_.dropped += trace_->dropped();
+  complete_.written += trace_->written();
+  complete_.dropped += trace_->dropped();
   trace_ = nullptr;
+  publish_counts();
   return finished;
 }
 
 bool TraceRecorder::collect(Status& error) {
   take_records();
+  publish_counts();
   if (!trace_->full()) return true;
   error = complete();
   log_line(error.ok() ? LogLevel::kInfo : LogLevel::kError, LogEvent::kProfile,
@@ -106,9 +109,25 @@ void TraceRecorder::take_records() {
       }
     }
   }
+  write_depths();
   for (const Key& key : ended_before_) numbers_.erase(key);
   ended_before_ = std::exchange(ended_, {});
   if (numbers_.size() > kMostNumbers) numbers_.clear();
+}
+
+// One that comes after a later one was written, from a worker that was slower, is written too: it
+// may be a change.
+void TraceRecorder::write_depths() {
+  std::sort(depths_.begin(), depths_.end(),
+            [](const TraceRecord& a, const TraceRecord& b) { return a.start < b.start; });
+  for (const TraceRecord& record : depths_) {
+    const auto [found, is_first] = newest_.try_emplace({record.name, record.type}, record);
+    const bool is_late = record.start < found->second.start;
+    if (!is_first && !is_late && record.depth == found->second.depth) continue;
+    if (!is_late) found->second = record;
+    trace_->depth(record.name, record.type, since_start(record.start), record.depth);
+  }
+  depths_.clear();
 }
 
 void TraceRecorder::write(uint32_t worker, const TraceRecord& record) {
@@ -116,13 +135,12 @@ void TraceRecorder::write(uint32_t worker, const TraceRecord& record) {
   switch (record.what) {
     case TraceRecord::What::kSlice: {
       const Instant arrived = std::max(since_start(record.arrived), Instant());
-      trace_->slice(worker, {number_of(record), record.type, arrived}, start,
+      trace_->slice(worker, {number_of(record), record.type, arrived, record.avoided}, start,
                     since_start(record.end), record.how);
       return;
     }
     case TraceRecord::What::kMark: return trace_->mark(worker, record.name, start);
-    case TraceRecord::What::kDepth:
-      return trace_->depth(record.name, record.type, start, record.depth);
+    case TraceRecord::What::kDepth: return depths_.push_back(record);
   }
 }
 

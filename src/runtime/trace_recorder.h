@@ -6,8 +6,10 @@
 // come after the limit, are counted. Borrows the rings. Any thread, but for finish().
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -40,7 +42,10 @@ class TraceRecorder final : public Recording {
   struct Counts {
     uint64_t written = 0, dropped = 0;  // events of all traces
   };
-  Counts counts() const;
+  // As of the last look into the rings; waits for no disk.
+  Counts counts() const {
+    return {written_.load(std::memory_order_relaxed), dropped_.load(std::memory_order_relaxed)};
+  }
   void expose(OpenMetrics& out) const override;
   Status finish() override;
 
@@ -58,6 +63,9 @@ class TraceRecorder final : public Recording {
   bool collect(Status& error) override;
 
   void take_records();
+  // In the order of time: each worker notes what it sees, several the same.
+  void write_depths();
+  void publish_counts();
   void write(uint32_t worker, const TraceRecord& record);
   uint64_t number_of(const TraceRecord& slice);
   // Closes the file.
@@ -75,8 +83,12 @@ class TraceRecorder final : public Recording {
   std::unordered_map<Key, uint64_t, Hash> numbers_;  // of requests that have not ended
   std::vector<Key> ended_, ended_before_;  // in this round, and in the one before
   uint64_t requests_ = 0;
-  Counts counts_;                // of traces that are complete
+  std::vector<TraceRecord> depths_;  // of this round
+  // The newest that was written of each queue: name, index.
+  std::map<std::pair<const char*, uint32_t>, TraceRecord> newest_;
+  Counts complete_;              // of traces that are
   uint64_t dropped_before_ = 0;  // by the rings, before this trace
+  std::atomic<uint64_t> written_{0}, dropped_{0};  // relaxed: numbers for a scrape
 };
 
 }  // namespace rubato

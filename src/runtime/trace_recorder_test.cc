@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/trace_recorder.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +14,36 @@
 #include <thread>
 
 #include "mechanism/clock/clock.h"
+
+namespace {
+
+// Files are opened when it lets them.
+struct HungDisk {
+  std::atomic<bool> hangs{false}, waits{false};
+  void go_on() {
+    hangs = false;
+    hangs.notify_all();
+  }
+};
+
+HungDisk& hung_disk() {
+  static HungDisk disk;
+  return disk;
+}
+
+}  // namespace
+
+// In the place of the C library's.
+extern "C" std::FILE* fopen(const char* path, const char* mode) {
+  if (hung_disk().hangs) {
+    hung_disk().waits = true;
+    hung_disk().waits.notify_all();
+    hung_disk().hangs.wait(true);
+  }
+  const int flags = *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC;
+  const int fd = ::open(path, flags | O_CLOEXEC, 0666);
+  return fd < 0 ? nullptr : ::fdopen(fd, mode);
+}
 
 namespace rubato {
 namespace {
@@ -57,7 +90,7 @@ TEST_F(TraceRecorderTest, the_layout_is_that_of_a_simulated_trace) {
   slice(1, &rings_, now(), Trace::End::kPreempted);
   rings_[0].put({.start = now(), .name = "inbox", .type = 1, .depth = 3,
                  .what = TraceRecord::What::kDepth});
-  rings_[0].put({.start = now(), .name = "avoided", .what = TraceRecord::What::kMark});
+  rings_[0].put({.start = now(), .name = "steal", .what = TraceRecord::What::kMark});
   ASSERT_TRUE(recording->finish().ok());
   EXPECT_EQ(rings_[0].wanted(), 0u);
   const std::string simulated = path_ + ".sim";
@@ -75,7 +108,7 @@ TEST_F(TraceRecorderTest, the_layout_is_that_of_a_simulated_trace) {
   EXPECT_EQ(by_phase["X"]["args"]["end"], "preempted");
   EXPECT_EQ(by_phase["C"]["name"], "inbox 1");
   EXPECT_EQ(by_phase["C"]["args"]["waiting"], 3);
-  EXPECT_EQ(by_phase["i"]["name"], "avoided");
+  EXPECT_EQ(by_phase["i"]["name"], "steal");
 }
 
 TEST_F(TraceRecorderTest, slices_of_a_request_have_its_number_wherever_they_ran) {
@@ -87,6 +120,35 @@ TEST_F(TraceRecorderTest, slices_of_a_request_have_its_number_wherever_they_ran)
   slice(1, &path_, second, Trace::End::kFinished);  // its memory again
   ASSERT_TRUE(recording->finish().ok());
   EXPECT_EQ(numbers(), (std::vector<uint64_t>{0, 0, 1}));
+}
+
+TEST_F(TraceRecorderTest, what_several_workers_see_of_a_queue_is_written_when_it_has_changed) {
+  const auto recording = recorder();
+  ASSERT_TRUE(recording->record(true).ok());
+  const Instant start = now();
+  const auto see = [&](int worker, int64_t at, uint32_t depth, uint32_t index = 0) {
+    rings_[worker].put({.start = start + Nanos(at), .name = "global", .type = index,
+                        .depth = depth, .what = TraceRecord::What::kDepth});
+  };
+  see(0, 1, 0, 1);
+  for (const auto& [at, depth] : {std::pair(2, 0), {30, 2}, {40, 3}, {50, 1}}) {
+    for (int worker : {0, 1}) see(worker, at + worker, static_cast<uint32_t>(depth));
+  }
+  ASSERT_TRUE(recording->finish().ok());
+  std::map<std::string, std::map<double, int>> seen;  // by time
+  const Json whole = trace();
+  for (const Json& event : whole["traceEvents"]) {
+    if (event["ph"] != "C") continue;
+    seen[event["name"]][event["ts"].get<double>()] = event["args"]["waiting"].get<int>();
+  }
+  EXPECT_EQ(seen["global 1"].size(), 1u);
+  std::vector<int> changes;
+  for (const auto& [at, depth] : seen["global 0"]) {
+    if (changes.empty() || changes.back() != depth) changes.push_back(depth);
+  }
+  EXPECT_EQ(changes, (std::vector<int>{0, 2, 3, 1}));
+  // Four, but for what came just when the rings were emptied one after the other.
+  EXPECT_LT(seen["global 0"].size(), 8u);
 }
 
 TEST_F(TraceRecorderTest, each_start_writes_the_file_anew) {
@@ -131,6 +193,15 @@ TEST_F(TraceRecorderTest, ends_at_its_events) {
   EXPECT_EQ(numbers().size(), 10u);
   ASSERT_TRUE(recording->finish().ok());
   EXPECT_EQ(recording->counts().written, 10u);
+}
+
+TEST_F(TraceRecorderTest, counts_wait_for_no_disk) {
+  const auto recording = recorder();
+  hung_disk().hangs = true;
+  std::jthread starting([&] { static_cast<void>(recording->record(true)); });
+  hung_disk().waits.wait(false);
+  EXPECT_EQ(recording->counts().written, 0u);
+  hung_disk().go_on();
 }
 
 TEST_F(TraceRecorderTest, a_file_that_cannot_be_written_is_refused_in_one_line) {

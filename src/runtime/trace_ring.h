@@ -23,6 +23,7 @@ struct TraceRecord {
   const char* name = nullptr;     // of a mark, of a queue; static
   uint32_t type = 0;              // of a slice; of a depth: the index of the queue
   uint32_t depth = 0;
+  uint32_t avoided = 0;  // of a slice, as in Trace::Request
   What what = What::kSlice;
   Trace::End how = Trace::End::kFinished;
 };

@@ -2,15 +2,18 @@
 //
 // WorkerTracer<P>: puts what one live worker does into its TraceRing, while a trace is wanted: when
 // a slice began and why it ended, and how many requests wait in the queues that the worker looks
-// at, each time it turns to a request or finds none. Without one it costs a load per slice.
-// Worker's thread only; borrows the ring.
+// at, where that has changed since it looked last: each time it turns to a request or finds none.
+// Requests of the control plane are left out, as in recordings. Without a trace it costs a load per
+// slice. Worker's thread only; borrows the ring.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
 
 #include "datapath/request.h"
+#include "mechanism/clock/clock.h"
 #include "policy/contract.h"
 #include "runtime/live_host.h"
 #include "runtime/trace_ring.h"
@@ -24,35 +27,47 @@ class WorkerTracer {
   WorkerTracer(TraceRing* ring, WorkerId me, LiveHost<P>& host)
       : ring_(ring), me_(me), host_(host) {}
 
-  // The worker turns to a request, or has found none, at `at`.
-  void turned(Instant at) {
+  // The worker turns to a request, whose slice begins, or has found none.
+  void turned() {
     if (ring_ == nullptr) [[likely]] return;
     const uint32_t wanted = ring_->wanted();
     if (wanted != trace_) begin(wanted);
-    if (trace_ != 0) note_queues(at);
+    if (trace_ != 0) look_around();
   }
 
-  // The slice of `request` that began at `start` is over. Noted if it began within the trace.
-  void slice(const Request& request, Instant start, Instant end, Trace::End how) {
-    if (trace_ == 0) [[likely]] return;
-    ring_->put({.start = start,
-                .end = end,
+  // The quantum of the running request is over, and it goes on.
+  void avoided() { ++avoided_; }
+
+  // The slice of `request` is over. Noted if it began within the trace.
+  void slice(const Request& request, Instant end, Trace::End how) {
+    if (trace_ == 0 || request.is_control()) [[likely]] return;
+    ring_->put({.start = began_,
+                .end = std::max(end, began_),
                 .arrived = request.arrived,
                 .started = request.started,
                 .request = &request,
                 .type = request.type,
+                .avoided = avoided_,
                 .how = how});
   }
 
-  // `what` is static.
-  void mark(const char* what, Instant at) {
-    if (trace_ == 0) [[likely]] return;
-    ring_->put({.start = at, .name = what, .what = TraceRecord::What::kMark});
-  }
-
  private:
-  static constexpr size_t kDeclarations = P::kQueues.size();
   static constexpr uint32_t kUnknown = UINT32_MAX;
+
+  // How many queues of the declaration the worker looks at.
+  static constexpr uint32_t seen_of(const QueueDeclaration& declared) {
+    switch (declared.scope) {
+      case Scope::kPerWorker: return 1;
+      case Scope::kGlobal: return declared.queue_count;
+      case Scope::kPerManager: return 0;
+    }
+    return 0;
+  }
+  static constexpr size_t kSeen = [] {
+    size_t sum = 0;
+    for (const QueueDeclaration& declared : P::kQueues) sum += seen_of(declared);
+    return sum;
+  }();
 
   [[gnu::noinline]] void begin(uint32_t trace) {
     trace_ = trace;
@@ -60,32 +75,27 @@ class WorkerTracer {
     steals_ = host_.steals().value();
   }
 
-  // Its own queues when they have changed; those of all workers, which others change too, while
-  // requests wait there and once after.
-  [[gnu::noinline]] void note_queues(Instant at) {
-    for (uint32_t declaration = 0; declaration < kDeclarations; ++declaration) {
+  // The worker's decisions have the time at which it looked at the clock last, which may be before
+  // the request came; a trace has that at which its slice begins.
+  [[gnu::noinline]] void look_around() {
+    began_ = now();
+    avoided_ = 0;
+    size_t seen = 0;
+    for (uint32_t declaration = 0; declaration < P::kQueues.size(); ++declaration) {
       const QueueDeclaration& declared = P::kQueues[declaration];
-      if (declared.scope == Scope::kPerManager) continue;
-      if (declared.scope == Scope::kPerWorker) {
-        const uint32_t depth = host_.depth({declaration, me_.value});
-        const uint32_t before = std::exchange(depths_[declaration], depth);
-        if (before != depth) note_depth({declaration, me_.value}, depth, at);
-        continue;
+      for (uint32_t i = 0; i < seen_of(declared); ++i, ++seen) {
+        const QueueRef q{declaration, declared.scope == Scope::kPerWorker ? me_.value : i};
+        const uint32_t depth = host_.depth(q);
+        if (std::exchange(depths_[seen], depth) != depth) note_depth(q, depth);
       }
-      uint32_t deepest = 0;
-      for (uint32_t index = 0; index < declared.queue_count; ++index) {
-        const uint32_t depth = host_.depth({declaration, index});
-        if (depth != 0 || depths_[declaration] != 0) note_depth({declaration, index}, depth, at);
-        if (depth > deepest) deepest = depth;
-      }
-      depths_[declaration] = deepest;
     }
     const uint64_t steals = host_.steals().value();
-    if (std::exchange(steals_, steals) != steals) mark("steal", at);
+    if (std::exchange(steals_, steals) == steals) return;
+    ring_->put({.start = began_, .name = "steal", .what = TraceRecord::What::kMark});
   }
 
-  void note_depth(QueueRef q, uint32_t depth, Instant at) {
-    ring_->put({.start = at,
+  void note_depth(QueueRef q, uint32_t depth) {
+    ring_->put({.start = began_,
                 .name = P::kQueues[q.declaration].name,
                 .type = q.index,
                 .depth = depth,
@@ -95,8 +105,10 @@ class WorkerTracer {
   TraceRing* const ring_;
   const WorkerId me_;
   LiveHost<P>& host_;
-  uint32_t trace_ = 0;  // the one that the present slice is in; 0 = none
-  std::array<uint32_t, kDeclarations> depths_{};  // as noted last; of global ones the deepest
+  uint32_t trace_ = 0;    // the one that the present slice is in; 0 = none
+  uint32_t avoided_ = 0;  // preemptions, in the present slice
+  Instant began_;         // when the worker turned last
+  std::array<uint32_t, kSeen> depths_{};  // as seen last
   uint64_t steals_ = 0;
 };
 

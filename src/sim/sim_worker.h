@@ -448,6 +448,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     running_ = &request;
     if (!Server::kIdeal && context_.hyperthreads.any()) share_core();
     slice_start_ = now() + meter().spent();
+    begin_traced_slice();
     if (!Server::kIdeal && !counts_readings()) read_ = served_from_ = slice_start_;
     if (context_.trace() != nullptr && slice_start_ > now()) {
       context_.trace()->span(id_, "overhead", now(), slice_start_);
@@ -558,7 +559,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     if (request.cancelled) [[unlikely]] return end_cancelled(request);
     if (leaves || costs().preemption.cuts == Cuts::kAll) return self ? preempt() : notify();
     ++context_.counters.preemptions_avoided;
-    if (context_.trace() != nullptr) context_.trace()->mark(id_, "avoided", now());
+    if (!Server::kIdeal) ++avoided_;
     slice_end_ = now() + core_.quantum();
     if (self) {
       meter().spend(costs().preemption.done);
@@ -650,16 +651,24 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   void postpone_slice(Nanos length) {
     slice_start_ = slice_start_ + length;
+    if (!Server::kIdeal) traced_from_ = traced_from_ + length;
     served_from_ = served_from_ + length;
     read_ = read_ + length;
     finish_at_ = finish_at_ + length;
     if (slice_end_ != Instant::never()) slice_end_ = slice_end_ + length;
   }
 
+  // Of the request's time on the worker: the end of a quantum at which it goes on is in it.
+  void begin_traced_slice() {
+    if (Server::kIdeal) return;
+    traced_from_ = slice_start_;
+    avoided_ = 0;
+  }
+
   void trace_slice(const SimRequest& request, Trace::End end) const {
     if (context_.trace() == nullptr) return;
-    context_.trace()->slice(id_, {request.id, request.true_type, request.arrived}, slice_start_,
-                            now(), end);
+    context_.trace()->slice(id_, {request.id, request.true_type, request.arrived, avoided_},
+                            traced_from_, now(), end);
   }
 
   // ---- Its core -------------------------------------------------------------------------------
@@ -731,6 +740,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   uint32_t picks_since_poll_ = 0;
   bool serves_ = false;                      // on a core that it shares
   Nanos lost_before_;                        // to its sibling, as it was counted last
+  Instant traced_from_;                      // when the slice began, of a trace
+  uint32_t avoided_ = 0;                     // in that slice
   Nanos stalled_;
   Instant stalled_until_;                    // end of the last stall
 };

@@ -11,6 +11,7 @@
 #include "sim/event_queue.h"
 #include "sim/hosted_server.h"
 #include "sim/hyperthreads.h"
+#include "sim/piped_policy.h"
 #include "sim/sim_policy.h"
 #include "sim/stalls.h"
 
@@ -92,6 +93,10 @@ Result<Outcome> simulate(std::string_view policy, const Settings& settings, cons
   if (Status fit = check(setup); !fit) return Error{fit.error()};
   if (setup.elastic) {
     if (Status fit = check_elastic(setup); !fit) return Error{fit.error()};
+  }
+  if (is_piped(policy)) {
+    if (setup.elastic) return Error{"policy: sessions and cores do not go with one over a pipe"};
+    return simulate_piped(policy, setup, watch);
   }
   const SimPolicy* const one = find_sim_policy(policy);
   if (one == nullptr) return no_policy(policy);

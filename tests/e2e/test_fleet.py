@@ -26,7 +26,7 @@ class Fleet(unittest.TestCase):
     def test_every_example_runs(self):
         for world in sorted(WORLDS.glob("*.toml")):
             with self.subTest(world=world.name):
-                text = rubato("fleet", str(world), "--length", "0.5", "--timeline")
+                text = rubato("fleet", str(world), "--length", "0.1", "--timeline")
                 self.assertIn("clients ", text)
                 self.assertIn("servers ", text)
                 self.assertIn("timeline of", text)

@@ -4,13 +4,17 @@
 import contextlib
 import http.server
 import json
+import os
 import re
+import shutil
+import subprocess
+import tempfile
 import threading
 import time
 import unittest
 import urllib.request
 
-from server import Server, refused
+from server import BINARY, Server, refused
 from waiting import eventually
 
 VALUES = {"stringValue", "intValue", "doubleValue", "boolValue"}
@@ -30,11 +34,12 @@ class Collector(http.server.BaseHTTPRequestHandler):
             self.send_error(status)
             return
         self.server.messages.append((self.path, self.headers["Content-Type"], json.loads(body)))
+        reply = json.dumps(self.server.replies.get(self.path, {})).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(reply)
 
     def log_message(self, *_):  # pylint: disable=arguments-differ
         pass
@@ -43,7 +48,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def collector():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
-    server.messages, server.statuses, server.hanging = [], {}, False
+    server.messages, server.statuses, server.replies, server.hanging = [], {}, {}, False
     server.hung, server.go_on = threading.Event(), threading.Event()
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -59,6 +64,30 @@ def collector():
 
 def url(server, path=""):
     return f"http://127.0.0.1:{server.server_address[1]}{path}"
+
+
+def counter(port, name):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+        return int(re.search(rf"\n{name} (\d+)", reply.read().decode()).group(1))
+
+
+# A resolver without an answer for one name.
+HUNG_RESOLVER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+int getaddrinfo(const char* node, const char* service, const void* hints, void** found) {
+  while (node != 0 && strcmp(node, "collector.test") == 0) pause();
+  int (*real)(const char*, const char*, const void*, void**) = dlsym(RTLD_NEXT, "getaddrinfo");
+  return real(node, service, hints, found);
+}
+"""
+
+
+def is_sanitized():
+    shared = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=False).stdout
+    return "libasan" in shared or "libtsan" in shared
 
 
 def spans_of(messages):
@@ -185,12 +214,8 @@ class Otlp(unittest.TestCase):
             for _ in range(10):
                 server.call("GET", "a")
             port = server.wait_for(r"metrics on http://127.0.0.1:(\d+)/metrics")
-
-            def dropped():
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
-                    text = reply.read().decode()
-                return int(re.search(r"\nrubato_otlp_spans_dropped_total (\d+)", text).group(1))
-            eventually(dropped, lambda count: count >= 10)
+            eventually(lambda: counter(port, "rubato_otlp_spans_dropped_total"),
+                       lambda count: count >= 10)
             sink.statuses = {}
             server.call("SET", "a", "b")
             eventually(lambda: [s["name"] for s in spans_of(sink.messages)],
@@ -198,6 +223,36 @@ class Otlp(unittest.TestCase):
             self.assertNotIn("get", [s["name"] for s in spans_of(sink.messages)])
             server.terminate()
             self.assertEqual(server.wait(), 0)
+
+    def test_a_part_that_is_refused_of_a_message_that_is_taken_is_counted(self):
+        with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",
+                                         "--otlp-interval", "0.1", "--metrics-port",
+                                         "0") as server:
+            sink.replies = {"/v1/traces": {"partialSuccess": {"rejectedSpans": "1",
+                                                              "errorMessage": "too old"}}}
+            port = server.wait_for(r"metrics on http://127.0.0.1:(\d+)/metrics")
+            server.call("GET", "a")
+            server.wait_for(r"(refuses a part of the spans reason=.too old)")
+            eventually(lambda: counter(port, "rubato_otlp_spans_dropped_total"),
+                       lambda count: count >= 1)
+            self.assertEqual(counter(port, "rubato_otlp_failures_total"), 0)
+            server.terminate()
+            self.assertEqual(server.wait(), 0)
+
+    @unittest.skipIf(shutil.which("cc") is None or is_sanitized(), "takes cc, and no sanitizer")
+    def test_a_resolver_that_hangs_ends_with_the_server(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = os.path.join(folder, "hung.so")
+            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], check=True,
+                           input=HUNG_RESOLVER.encode())
+            with Server("--otlp", "http://collector.test", "--otlp-sample", "1",
+                        "--otlp-interval", "0.1",
+                        wrapper=("env", f"LD_PRELOAD={library}")) as server:
+                server.call("GET", "a")
+                server.wait_for(r"(takes no metrics reason=.the name of its host is not resolved)")
+                server.terminate()
+                self.assertEqual(server.wait(), 0)
+                self.assertIn("has not taken all spans before the end", server.output())
 
     def test_a_collector_that_hangs_ends_with_the_server(self):
         with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",

@@ -3,6 +3,7 @@
 and ends; no connection is refused and no acknowledged write is lost."""
 
 import itertools
+import json
 import os
 import socket
 import stat
@@ -86,6 +87,31 @@ class Case(unittest.TestCase):
         output = process.stdout.read()
         self.assertEqual(output.count("\n"), 1, output)
         return output
+
+
+class Files(Case):
+    def test_what_the_server_before_has_recorded_is_kept(self):
+        files = [os.path.join(self.folder, name) for name in ("requests", "trace")]
+        options = ["--record", files[0], "--trace", files[1]]
+        servers = []
+        for _ in range(3):
+            servers.append(self.serve(*options))
+            with servers[-1].client() as client:
+                client.call("SET", "a", "b")
+            if len(servers) > 1:
+                self.assertEqual(servers[-2].wait(), 0, servers[-2].output())
+        servers[-1].terminate()
+        self.assertEqual(servers[-1].wait(), 0)
+        for file in files:
+            self.assertIn(f"the file of the server before is kept file={file} as={file}.2",
+                          servers[-1].output())
+            for name in (file, file + ".1", file + ".2"):
+                with self.subTest(file=name):
+                    self.assertGreater(os.path.getsize(name), 0)
+        for name in (files[1], files[1] + ".1", files[1] + ".2"):
+            with open(name, encoding="utf-8") as text:
+                events = json.load(text)["traceEvents"]
+            self.assertEqual([e["name"] for e in events if e.get("cat") == "request"], ["set"])
 
 
 class Restarts(Case):

@@ -45,7 +45,7 @@ class Once(unittest.TestCase):
                                    types["get"]["second"]["count"], delta=1)
             self.assertEqual(types["set"]["second"]["count"], 0)
             self.assertEqual(seen["pid"], server.process.pid)
-            status, text, said = top(address, "--once", "--interval", "0.1")
+            status, text, said = top(f"http://{address}/metrics", "--once", "--interval", "0.1")
             self.assertEqual((status, said), (0, ""))
             self.assertIn("get ", text)
             self.assertLessEqual(max(map(len, text.splitlines())), 80)

@@ -46,9 +46,11 @@
       customBars: data.bars, connectSeparatedPoints: true, stepPlot: data.steps,
       drawPoints: few, pointSize: 3, strokeWidth: 2, highlightCircleSize: 5,
       logscale: data.y.scale === "log", xlabel: data.x.title, ylabel: data.y.title,
-      axes: { x: axis(data.x, 56), y: axis(data.y, 56) },
+      axes: { x: axis(data.x, 56), y: axis(data.y, 64) },
       gridLineColor: colour("--rule"), axisLineColor: colour("--soft"), axisLabelFontSize: 12,
-      xLabelHeight: 18, yLabelWidth: 18, fillAlpha: 0.2, rightGap: 16, xRangePad: 6, yRangePad: 6, digitsAfterDecimal: 6,
+      xLabelHeight: 18, yLabelWidth: 18, fillAlpha: 0.2, rightGap: 16,
+      // The library pads in values, not in pixels: on a logarithmic axis that reaches below zero.
+      xRangePad: data.x.scale === "log" ? 0 : 6, yRangePad: 6, digitsAfterDecimal: 6,
     });
     figure.querySelector("button").addEventListener("click", () => graph.resetZoom());
     return graph;

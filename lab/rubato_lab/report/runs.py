@@ -125,6 +125,14 @@ def _point(run, x, key):
     return (x, value) if width is None else (x, value, value - width, value + width)
 
 
+def _bands_note(known):
+    """`known` says of each point whether it has an interval."""
+    if not any(known):
+        return ""
+    unknown = "" if all(known) else "; where one narrows to a point, that point's is not known"
+    return f"Bands are 95 % intervals{unknown}."
+
+
 def against_load(runs, key="p99"):
     """A line for runs that differ in nothing but their load, or where no load came twice, their
     seed; empty without several loads."""
@@ -143,7 +151,7 @@ def against_load(runs, key="p99"):
         chart.Axis(f"{TITLES[key]} latency", chart.LATENCY, chart.LOGARITHMIC),
         tuple(chart.Line(name, tuple(sorted(_point(run, run["load"], key) for run in found)))
               for name, found in zip(titles, lines.values())),
-        "Bands are 95 % intervals." if any(_width(run, key) is not None for run in runs) else "")
+        _bands_note([_width(run, key) is not None for run in runs]))
 
 
 def timeline(run, key="p99"):

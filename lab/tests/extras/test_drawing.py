@@ -35,6 +35,9 @@ class Drawing(unittest.TestCase):
                        for point in line.get_xydata())
         told = sorted((v["line"], v["x"], v["y"]) for v in spec["data"]["values"])
         self.assertEqual(drawn, told)
+        axes.figure.canvas.draw()
+        ticks = [tick.get_text() for tick in axes.get_yticklabels()]
+        self.assertTrue(all(tick.endswith((" ns", " µs", " ms")) for tick in ticks), ticks)
 
     def test_specifications_are_those_of_vega_lite(self):
         best = lab.find_max(["fcfs", "ps"], slo="p99_slowdown=50", workload="high-bimodal",

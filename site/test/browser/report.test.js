@@ -42,11 +42,17 @@ const LEGEND = "document.querySelector('.legend').textContent";
 const TICKS = "[...document.querySelectorAll('.plot')[0].querySelectorAll('.dygraph-axis-label-x')]"
   + ".map((label) => label.textContent).join()";
 
+// Figures without a named tick on their horizontal axis: nothing is drawn there.
+const EMPTY = `[...document.querySelectorAll("figure[data-figure]")]
+  .filter((figure) => !figure.querySelector(".dygraph-axis-label-x"))
+  .map((figure) => figure.querySelector("figcaption").textContent)`;
+
 for (const width of [1280, 390]) {
   test(`figures answer the mouse at ${width} pixels`, { skip, timeout: 120000 }, async () => {
     const tab = await browser.open(url, { width, height: 900 });
     await tab.until("document.documentElement?.dataset.drawn > 0");
     assert.match(await tab.evaluate(LEGEND), /fcfs.*synergy/);
+    assert.deepEqual(await tab.evaluate(EMPTY), []);
     await tab.mouse("mouseMoved", await tab.point(".plot", 0.5));
     await tab.until(`/µs|ms/.test(${LEGEND})`);
     const whole = await tab.evaluate(TICKS);

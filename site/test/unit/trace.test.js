@@ -2,12 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { explain, moments, readTrace, stateAt } from "../../src/trace.js";
+import { explain, happenings, moments, readTrace, stateAt } from "../../src/trace.js";
 import { sentences } from "../../src/timeline.js";
 
 const row = (tid, name) => ({ ph: "M", name: "thread_name", pid: 1, tid, args: { name } });
-const slice = (tid, request, type, arrived, ts, dur, end) =>
-  ({ ph: "X", pid: 1, tid, ts, dur, cat: "request", name: type, args: { request, arrived, end } });
+const slice = (tid, request, type, arrived, ts, dur, end, more) =>
+  ({ ph: "X", pid: 1, tid, ts, dur, cat: "request", name: type,
+     args: { request, arrived, end, ...more } });
 
 // Request 1, long, is preempted at 5 by request 2, which came at 3.
 const trace = readTrace(JSON.stringify({ traceEvents: [
@@ -18,7 +19,7 @@ const trace = readTrace(JSON.stringify({ traceEvents: [
   { ph: "i", pid: 1, tid: 0, ts: 4.5, name: "preempt" },
   slice(1, 2, "short", 3, 5.5, 1, "finished"),
   { ph: "X", pid: 1, tid: 1, ts: 5, dur: 0.5, cat: "overhead", name: "overhead" },
-  slice(1, 1, "long", 0, 6.5, 10, "finished"),
+  slice(1, 1, "long", 0, 6.5, 10, "finished", { avoided: 2 }),
 ] }));
 
 test("a trace knows who runs and who waits", () => {
@@ -29,6 +30,12 @@ test("a trace knows who runs and who waits", () => {
   assert.deepEqual(at4.waiting, [["inbox 0", 1]]);
   assert.deepEqual(stateAt(trace, 5.2), { running: [null, null], waiting: [] });
   assert.deepEqual(moments(trace), [0, 4.5, 5, 5.5, 6.5, 16.5]);
+});
+
+test("the end of a slice tells the quanta at whose end it went on", () => {
+  assert.deepEqual(happenings(trace, 5), ["worker 0: long #1 is preempted: its slice is over"]);
+  assert.deepEqual(happenings(trace, 16.5), [
+    "worker 0: long #1 is finished, after 2 quanta at whose end nobody waited here"]);
 });
 
 test("a wait names the request that ran meanwhile", () => {
