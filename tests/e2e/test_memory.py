@@ -29,8 +29,7 @@ class Memory(unittest.TestCase):
 
     def check(self, server):
         memory = self.info(server, "memory")
-        # What one request takes at this moment may come on top.
-        self.assertLessEqual(memory["used_memory"], (LIMIT_MB << 20) + 4096, memory)
+        self.assertLessEqual(memory["used_memory"], LIMIT_MB << 20, memory)
         self.assertLessEqual(memory["used_memory_rss"], 1.25 * (LIMIT_MB << 20) + self.startup)
         return memory
 
