@@ -5,9 +5,10 @@ which a part has come."""
 import os
 import random
 import tempfile
+import threading
 import unittest
 
-from server import ReplyError, Server, refused
+from server import ReplyError, Server, encode, refused
 from waiting import eventually, sends_until_stuck
 
 LIMIT_MB = 64
@@ -77,6 +78,28 @@ class Memory(unittest.TestCase):
             self.assertEqual(len(client.call("GET", 0)), 100_000)
             self.assertEqual(client.call("DEL", 0, 1), 2)
             self.assertEqual(client.call("SET", "new", b"x" * 100_000), b"OK")
+
+    def test_small_values_between_large_replies_keep_no_freed_memory(self):
+        server = self.serve("--workers", "2")
+        server.call("SET", "large", b"x" * 900_000)
+        for _ in range(300):
+            slow = self.enterContext(server.client())
+            slow.socket.sendall(encode("GET", "large") * 3)
+
+        def write(name):
+            with server.client() as client:
+                for i in range(1500):
+                    try:
+                        client.call("SET", f"{name}:{i}", b"y" * (200 + i * 7 % 9000))
+                    except (ReplyError, OSError, EOFError):
+                        return  # memory is short
+
+        writers = [threading.Thread(target=write, args=(name,)) for name in range(4)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        self.check(server)
 
     def test_a_cache_evicts_what_is_not_used(self):
         server = self.serve("--maxmemory-policy", "allkeys-lru", "--memcached-port", "0")
