@@ -160,10 +160,12 @@ Result<bool> Handover::take_from(const Fd& server) {
                  " of the handover, this program " + std::string(kVersion) + ": stop it first"};
   }
   if (taken_.empty()) return Error{at + "gave no listener"};
-  if (!say(server, kTaken) || hear(server, -1) != kStops) return false;
-  door_ = std::move(taken_.front());
+  // Where the server has been killed nobody else has the door now, and the others are kept.
+  Fd door = std::move(taken_.front());
   taken_.erase(taken_.begin());
   took_over_ = true;
+  if (!say(server, kTaken) || hear(server, -1) != kStops) return false;
+  door_ = std::move(door);
   return true;
 }
 

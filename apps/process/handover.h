@@ -10,8 +10,9 @@
 // these locks when it closes its files, and ends its connections only then.
 //
 // Messages, each a packet: the greeting from either side, with the listeners from the old one;
-// kTaken from the new one; kStops from the old one. A process that goes away before that changes
-// nothing. Whoever may connect to the socket (its file has mode 0600) may take the server over.
+// kTaken from the new one; kStops from the old one. A new process that goes away before that
+// changes nothing; the listeners of an old one that is killed stay with the new one, once it has
+// them. Whoever may connect to the socket (its file has mode 0600) may take the server over.
 //
 // Made by main's thread, before the server, and destroyed by it after all of the server.
 #pragma once

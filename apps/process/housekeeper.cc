@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/housekeeper.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -20,6 +21,19 @@ namespace {
 
 constexpr Nanos kPeriod = Nanos::seconds(1);
 constexpr Nanos kStall = Nanos::seconds(1);  // and then each time that it is ten times as long
+
+// Big replies come and go all the time. Without this setting the allocator gives their pages back
+// to the kernel after each and faults them in again for the next, which cannot be preempted. Under
+// a limit, a quarter of which is for the allocator, less is kept: a freed block of a heap stays
+// with the process as long as a block behind it is in use.
+void keep_freed_memory(uint64_t limit_bytes) {
+  constexpr uint64_t kKept = uint64_t{64} << 20;
+  constexpr uint64_t kInHeap = uint64_t{4} << 20;          // larger blocks come from the kernel
+  constexpr uint64_t kLeastInHeap = uint64_t{128} << 10;  // as glibc begins
+  const uint64_t limit = limit_bytes == 0 ? UINT64_MAX : limit_bytes;
+  mallopt(M_TRIM_THRESHOLD, static_cast<int>(std::min(kKept, limit / 16)));
+  mallopt(M_MMAP_THRESHOLD, static_cast<int>(std::clamp(limit / 512, kLeastInHeap, kInHeap)));
+}
 
 // Written by the handler, which may run on any thread.
 std::atomic<int> g_wake{-1};
@@ -62,7 +76,9 @@ Housekeeper::Housekeeper(Fd wake, Runtime& runtime, Datapath& datapath, Hooks ho
       datapath_(datapath),
       hooks_(std::move(hooks)),
       period_(manager_.watchdog() > Nanos() ? std::min(kPeriod, manager_.watchdog() / 2) : kPeriod),
+      limit_bytes_(hooks_.memory != nullptr ? hooks_.memory->limit() : 0),
       report_at_(runtime.options().workers, kStall) {
+  keep_freed_memory(limit_bytes_);
   g_wake.store(wake_.get());
   handle_signals();
   thread_ = std::thread([this] { keep(); });
@@ -130,7 +146,7 @@ void Housekeeper::look() {
   const std::vector<WorkerActivity> workers = runtime_.activity();
   beat(workers);
   look_at_traffic();
-  look_at_stacks();
+  look_at_memory();
   look_for_stalls(workers);
   log_left_out();
 }
@@ -171,9 +187,11 @@ void Housekeeper::look_at_traffic() {
            {{"refused", turned_away}, {"replies_unread", unread}, {"request_too_large", too_much}});
 }
 
-void Housekeeper::look_at_stacks() const {
+void Housekeeper::look_at_memory() {
   MemoryAccount* const memory = hooks_.memory;
   if (memory == nullptr) return;
+  const uint64_t limit = memory->limit();
+  if (std::exchange(limit_bytes_, limit) != limit) keep_freed_memory(limit);
   memory->note_stacks(runtime_.stack_resident_bytes(!memory->has_plenty()));
 }
 

@@ -35,7 +35,8 @@ class Housekeeper {
   struct Hooks {
     std::function<void()> reload;                     // null = SIGHUP is told to be ignored
     std::function<std::string(uint32_t)> type_name;  // of requests; may be null
-    MemoryAccount* memory = nullptr;  // told once a second what the stacks of requests take
+    // Told once a second what the stacks of requests take; the allocator keeps as its limit allows.
+    MemoryAccount* memory = nullptr;
   };
 
   // Borrows its arguments. Fails if the system has no descriptor left.
@@ -62,7 +63,7 @@ class Housekeeper {
   void look();
   void look_for_stop();
   void look_at_traffic();
-  void look_at_stacks() const;
+  void look_at_memory();
   void look_for_changes(const RuntimeStats& before) const;
   void look_for_stalls(const std::vector<WorkerActivity>& workers);
   void beat(const std::vector<WorkerActivity>& workers) const;
@@ -81,6 +82,7 @@ class Housekeeper {
   Instant next_look_;
   RuntimeStats requests_;     // as they were at the last look
   DatapathStats flows_;       // likewise
+  uint64_t limit_bytes_;      // of memory, for which the allocator is set
   std::vector<Nanos> report_at_;  // of each worker: the length of a stall that is told of next
   bool stop_reported_ = false;
   std::atomic<bool> ending_{false};

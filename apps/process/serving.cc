@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/serving.h"
 
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,14 +58,6 @@ void warn_of_shared_cpus(const RuntimeOptions& options) {
            "--workers: " + std::to_string(options.workers) + " workers share " +
                std::to_string(cpus) + " CPU(s), which is what affinity and CPU quota leave; more "
                "than that cost time and serve no faster");
-}
-
-// Big replies come and go all the time. Without this setting the allocator gives their pages back
-// to the kernel after each and faults them in again for the next, which cannot be preempted.
-void keep_freed_memory() {
-  constexpr int kKeptBytes = 64 << 20;
-  mallopt(M_TRIM_THRESHOLD, kKeptBytes);
-  mallopt(M_MMAP_THRESHOLD, 4 << 20);
 }
 
 void announce(const ServingOptions& options, const Exporter* exporter, const AgentPort* agent) {
@@ -167,7 +158,6 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     recorder = std::move(*started);
   }
   warn_of_shared_cpus(runtime.options());
-  keep_freed_memory();
   std::signal(SIGPIPE, SIG_IGN);
   auto housekeeper = Housekeeper::start(runtime, datapath,
                                         {options.reload, options.type_name, options.memory});

@@ -4,8 +4,9 @@
 // in the stacks of its requests, under one limit. MemoryShare: what one buffer has taken of it.
 //
 // Data may not take all: one of `buffer_share` parts stays for buffers, so that a full store can
-// still be read and told to forget. Any thread; concurrent requests may together pass the limit by
-// what they take at that moment.
+// still be read and told to forget. A quarter of that stays for what is never refused, as the first
+// buffer of a connection; only such takes pass the limit, when that quarter is used up. Any thread;
+// a take that is refused counts until it is given back.
 //
 // Memory order: the counters guard nothing, so all accesses are relaxed.
 #pragma once
@@ -74,7 +75,7 @@ class MemoryAccount {
     const uint64_t limit = this->limit();
     if (limit == 0) return UINT64_MAX;
     const uint64_t least = buffer_share_ == 0 ? 0 : limit / buffer_share_;
-    const uint64_t kept = std::max(buffers(), least) + stacks();
+    const uint64_t kept = std::max(buffers() + kept_for_always(limit), least) + stacks();
     return limit > kept ? limit - kept : 0;
   }
 
@@ -82,7 +83,7 @@ class MemoryAccount {
   bool take(size_t bytes) {
     const uint64_t taken = buffers_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     const uint64_t limit = this->limit();
-    if (limit == 0 || taken + data() + stacks() <= limit) return true;
+    if (limit == 0 || taken + data() + stacks() + kept_for_always(limit) <= limit) return true;
     give(bytes);
     refused_.fetch_add(1, std::memory_order_relaxed);
     return false;
@@ -92,6 +93,10 @@ class MemoryAccount {
   void give(size_t bytes) { buffers_.fetch_sub(bytes, std::memory_order_relaxed); }
 
  private:
+  uint64_t kept_for_always(uint64_t limit) const {
+    return buffer_share_ == 0 ? 0 : limit / buffer_share_ / 4;
+  }
+
   const uint64_t buffer_share_;
   std::atomic<uint64_t> limit_{0};
   std::atomic<uint64_t> data_{0};

@@ -24,10 +24,10 @@ TEST(MemoryAccount, data_and_buffers_share_the_limit) {
   EXPECT_EQ(account.room_for_data(), 150'000u);  // the rest is for buffers alone
   account.note_data(100'000);
   MemoryShare share(&account);
-  EXPECT_TRUE(share.resize(60'000));
+  EXPECT_TRUE(share.resize(57'500));  // and 2500 for what is never refused
   EXPECT_EQ(account.room_for_data(), 100'000u);
-  EXPECT_FALSE(share.resize(60'001));
-  EXPECT_EQ(account.used(), 160'000u);
+  EXPECT_FALSE(share.resize(57'501));
+  EXPECT_EQ(account.used(), 157'500u);
   EXPECT_EQ(account.refused(), 1u);
   EXPECT_TRUE(share.resize(2000));
   EXPECT_EQ(account.used(), 102'000u);
@@ -43,9 +43,9 @@ TEST(MemoryAccount, stacks_count_like_the_others) {
   EXPECT_EQ(account.room_for_data(), 100'000u);
   account.note_data(100'000);
   MemoryShare share(&account);
-  EXPECT_FALSE(share.resize(10'001));
-  EXPECT_TRUE(share.resize(10'000));
-  EXPECT_EQ(account.used(), 160'000u);
+  EXPECT_FALSE(share.resize(7501));
+  EXPECT_TRUE(share.resize(7500));
+  EXPECT_EQ(account.used(), 157'500u);
   account.note_stacks(0);
   EXPECT_TRUE(share.resize(20'000));
 }
@@ -69,6 +69,18 @@ TEST(MemoryAccount, a_first_buffer_is_given_though_nothing_is_left) {
   EXPECT_TRUE(share.resize(MemoryShare::kAlwaysBytes));
   EXPECT_FALSE(share.resize(MemoryShare::kAlwaysBytes + 1));
   EXPECT_EQ(account.room_for_data(), 0u);
+}
+
+TEST(MemoryAccount, what_is_never_refused_has_a_part_that_others_leave) {
+  MemoryAccount account;
+  account.set_limit(640'000);
+  MemoryShare large(&account);
+  EXPECT_TRUE(large.resize(630'000));
+  EXPECT_FALSE(large.resize(630'001));
+  account.note_data(account.room_for_data());
+  std::vector<MemoryShare> first;
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(first.emplace_back(&account).resize(1024));
+  EXPECT_LE(account.used(), account.limit());
 }
 
 TEST(MemoryAccount, a_share_moves_and_ends_with_its_buffer) {

@@ -2,7 +2,9 @@
 //
 // The live runtime's measure of its own overload, and its reaction to it.
 #include <gtest/gtest.h>
+#include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -25,6 +27,17 @@ constexpr Nanos kALongTime = Nanos::millis(5);
 void spin_for(Nanos time) {
   const Instant end = now() + time;
   while (now() < end) continue;
+}
+
+// What a request has used, whatever else has the CPU meanwhile.
+void use_cpu_for(Nanos time) {
+  const auto used = [] {
+    timespec at{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+    return Nanos::seconds(at.tv_sec) + Nanos(at.tv_nsec);
+  };
+  const Nanos end = used() + time;
+  while (used() < end) continue;
 }
 
 TEST(QueueDelay, is_the_wait_before_the_first_start_and_none_once_nothing_waits) {
@@ -63,19 +76,17 @@ TEST(QueueDelay, of_short_requests_knows_nothing_of_a_preempted_long_one_that_wa
     if (request.preemptions > before) long_waited = server.runtime->queue_delay(JobClass::kLong);
     long_end();
   };
+  // Holds up the long one for longer than a busy machine has held it up itself.
   server.app.on('S') = [&](Request&) {
-    spin_for(kALongTime);
-    short_ran = true;
-  };
-  server.app.on('T') = [&](Request&) {
+    spin_for(std::max(kALongTime, server.runtime->queue_delay(JobClass::kShort) * 2));
     short_waited = server.runtime->queue_delay(JobClass::kShort);
+    short_ran = true;
   };
   server.start();
   const uint64_t slow = server.occupy("L\n", runs);
   const uint64_t fast = server.connect();
   EXPECT_EQ(server.call(fast, "S\n"), "S\n");
   EXPECT_EQ(server.receive(slow, 2), "L\n");
-  EXPECT_EQ(server.call(fast, "T\n"), "T\n");
   EXPECT_GE(long_waited, kALongTime);
   EXPECT_LT(short_waited, long_waited);
 }
@@ -228,7 +239,7 @@ TEST(RefusalRule, long_requests_that_share_a_worker_are_refused_by_their_number)
       ++underway;
       checkpoints_until([&] { return done.load(); });
     } else {
-      spin_for(kALongTime);
+      use_cpu_for(kALongTime);
     }
     long_end();
   };
@@ -472,14 +483,16 @@ TEST(RefusalRule, of_two_pipelines_each_takes_its_turn_and_not_the_others) {
   EXPECT_EQ(server.receive(late, 8), "refused\n");  // it is overloaded now
   std::string many;
   for (int i = 0; i < 100; ++i) many += "P\n";
-  for (const uint64_t pipeline : {server.connect(), server.connect()}) {
-    server.submit(pipeline, many);
-  }
   RuntimeStats stats;
-  do {
-    stats = server.runtime->stats();
-  } while (stats.requests + stats.refused < 202);
-  EXPECT_GT(stats.refusals[static_cast<size_t>(Refusal::kShare)][0], 0u);
+  do {  // a busy machine may let one of them be served before the other is there
+    const uint64_t before = stats.requests + stats.refused;
+    for (const uint64_t pipeline : {server.connect(), server.connect()}) {
+      server.submit(pipeline, many);
+    }
+    do {
+      stats = server.runtime->stats();
+    } while (stats.requests + stats.refused < before + 200);
+  } while (stats.refusals[static_cast<size_t>(Refusal::kShare)][0] == 0);
 }
 
 TEST(RefusalRule, nobody_is_refused_unless_asked_for) {

@@ -251,13 +251,16 @@ TEST(Runtime, more_long_requests_than_fibers_all_finish_and_are_counted) {
   server.options.max_fibers = 3;
   server.options.policy_settings["quantum"] = "1us";
   constexpr int kFlows = 12;
+  std::atomic<bool> all_wait{false};
   server.app.on('L') = [&](Request&) {
+    checkpoints_until([&] { return all_wait.load(); });
     for (int i = 0; i < 200'000; ++i) checkpoint();
   };
   server.start();
   std::vector<uint64_t> flows;
   for (int i = 0; i < kFlows; ++i) flows.push_back(server.connect());
   for (const uint64_t flow : flows) server.submit(flow, "L\n");
+  all_wait = true;
   for (const uint64_t flow : flows) EXPECT_EQ(server.receive(flow, 2), "L\n");
   EXPECT_TRUE(server.stop());
   EXPECT_GT(server.runtime->stats().preemptions_denied, 0u);

@@ -11,6 +11,7 @@ import re
 import shlex
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -35,6 +36,12 @@ def status_of_load(done):
     """The exit status of `rubato load`, 0 also where the machine's load alone spoiled the figures:
     tests that count requests do not depend on them."""
     return 0 if done.returncode == 1 and UNTRUSTED.search(done.stderr) else done.returncode
+
+
+def reset(client):
+    """Closes the connection so that the server gets a reset."""
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
 
 
 class Server:

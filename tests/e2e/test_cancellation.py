@@ -2,20 +2,13 @@
 """Requests whose reply nobody wants any more: they end early, and a stop does not wait for them."""
 
 import socket
-import struct
 import time
 import unittest
 
-from server import Server, encode
+from server import Server, encode, reset
 from waiting import eventually
 
 LONG_S = 3600  # a test that has to wait for the end of one fails
-
-
-def reset(client):
-    """Closes the connection so that the server gets a reset."""
-    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    client.close()
 
 
 def counted(server, name):

@@ -178,6 +178,53 @@ class Restarts(Case):
         first.wait()
         self.assertIsNone(third.poll())
 
+    def test_of_a_server_that_is_killed_while_it_drains_the_next_one_serves(self):
+        first = self.serve("--drain-limit", "60s")
+        client = first.client()
+        self.addCleanup(client.close)
+        first.begin(client, "DEBUG", "SLEEP", "60")
+        later = self.start()
+        first.wait_for("(the listeners are the next server's)")
+        with Client(self.port) as late:
+            late.send("PING")
+            first.process.kill()
+            self.assertEqual(late.reply(), b"PONG")
+            with self.assertRaises((EOFError, OSError)):
+                client.reply()
+        self.assertIsNone(later.poll())
+
+    def test_of_a_server_that_is_killed_as_it_hands_over_the_next_one_has_the_listeners(self):
+        for gave_them in (False, True):
+            with self.subTest(gave_them=gave_them), \
+                    socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door, \
+                    socket.create_server(("127.0.0.1", self.port)) as listener:
+                door.bind(self.path)
+                door.listen()
+                later = self.start()
+                server, _ = door.accept()
+                self.assertEqual(server.recv(100), GREETING)
+                if gave_them:
+                    socket.send_fds(server, [GREETING], [door.fileno(), listener.fileno()])
+                    self.assertEqual(server.recv(100), b"taken")
+                    waiting = self.enterContext(Client(self.port))
+                    waiting.send("PING")
+                for each in (listener, door, server):
+                    each.close()
+                if gave_them:
+                    self.assertEqual(waiting.reply(), b"PONG")
+                else:
+                    self.assertIn("PONG", eventually(lambda: self.ping(later)))
+                later.terminate()
+                self.assertEqual(later.wait(PATIENCE_S), 0)
+
+    def ping(self, process):
+        self.assertIsNone(process.poll())
+        try:
+            with Client(self.port) as client:
+                return client.call("PING").decode()
+        except OSError:
+            return ""
+
     def test_a_port_that_is_new_is_opened_and_one_that_is_gone_is_closed(self):
         memcached, agent = self.ports["--memcached-port"], self.ports["--agent-port"]
         self.serve("--memcached-port", str(memcached))

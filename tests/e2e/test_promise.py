@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from server import Server
+from server import Server, reset
 from waiting import eventually, is_readable, pass_time
 
 LONG_S = 0.6
@@ -25,14 +25,18 @@ class Promise(unittest.TestCase):
             self.assertEqual(slow.reply(), b"OK")
             return not sleep_is_over
 
+    def get_overtakes_in_the_end(self, server):
+        # A busy machine may keep a GET from its CPU until the sleep is over.
+        eventually(lambda: self.get_overtakes_sleep(server))
+
     def test_get_overtakes_a_long_request_under_synergy(self):
         with Server("--policy", "synergy") as server:
-            self.assertTrue(self.get_overtakes_sleep(server))
+            self.get_overtakes_in_the_end(server)
             self.assertGreaterEqual(int(server.scheduler()["preemptions"]), 1)
 
     def test_get_overtakes_with_a_timer_core(self):
         with Server("--policy", "synergy", "--preemption-clock", "timer-core") as server:
-            self.assertTrue(self.get_overtakes_sleep(server))
+            self.get_overtakes_in_the_end(server)
 
     def test_get_waits_under_fcfs_and_the_histogram_says_so(self):
         with Server("--policy", "fcfs") as server:
@@ -60,10 +64,12 @@ class Promise(unittest.TestCase):
                 slow.call("GET", "k")
             pass_time(0.6, "the silence, in which the workers fall asleep")
             for server, (slow, fast) in zip(servers, pairs):
-                server.begin(slow, "DEBUG", "SLEEP", "0.3")
+                ended = int(server.scheduler()["cancelled"])
+                server.begin(slow, "DEBUG", "SLEEP", "3600")
                 fast.call("GET", "k")
                 self.assertFalse(is_readable(slow.socket), server.command)
-                self.assertEqual(slow.reply(), b"OK")
+                reset(slow)
+                eventually(lambda: int(server.scheduler()["cancelled"]) > ended)
 
     def test_slowlog_names_the_culprit(self):
         with Server("--policy", "fcfs") as server:
@@ -92,13 +98,12 @@ class Promise(unittest.TestCase):
     def test_idle_worker_serves_connections_of_a_stuck_one(self):
         with Server("--workers", "2", "--policy", "steal") as server:
             clients = [server.client() for _ in range(16)]
-            server.begin(clients[0], "DEBUG", "SLEEP", str(LONG_S))
+            server.begin(clients[0], "DEBUG", "SLEEP", "3600")
             for client in clients[1:]:
                 client.send("PING")
             for client in clients[1:]:
                 self.assertEqual(client.reply(), b"PONG")
             self.assertFalse(is_readable(clients[0].socket))
-            self.assertEqual(clients[0].reply(), b"OK")
             for client in clients:
                 client.close()
 

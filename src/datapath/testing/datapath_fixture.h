@@ -34,7 +34,7 @@ class TestClient {
   virtual bool connected() const = 0;
   // False: not all of it was taken (closed, or the wire is full).
   virtual bool send(std::string_view bytes) = 0;
-  // `size` bytes, fewer at the end of the stream or after ten seconds.
+  // `size` bytes, fewer at the end of the stream or after thirty seconds.
   virtual std::string receive(size_t size) = 0;
   virtual void half_close() = 0;
   virtual void reset() = 0;
@@ -58,9 +58,9 @@ class DatapathFixture {
     return all;
   }
 
-  // Polls until `done`; false after ten seconds.
+  // Polls until `done`; false after thirty seconds.
   bool poll_until(const std::function<bool()>& done, std::vector<Request*>* taken = nullptr) {
-    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    const Instant deadline = datapath_now() + Nanos::seconds(30);
     while (!done()) {
       if (datapath_now() > deadline) return false;
       for (Request* request : poll()) {
@@ -71,7 +71,7 @@ class DatapathFixture {
     return true;
   }
 
-  // The next request of any flow; null after ten seconds.
+  // The next request of any flow; null after thirty seconds.
   Request* next() {
     std::vector<Request*> taken;
     poll_until([&] { return !taken.empty(); }, &taken);
@@ -85,7 +85,7 @@ class DatapathFixture {
 
   // Answers each request with itself until `count` are done.
   bool echo(uint32_t count) {
-    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    const Instant deadline = datapath_now() + Nanos::seconds(30);
     while (count > 0 && datapath_now() < deadline) {
       for (Request* request : poll()) {
         for (; request != nullptr; --count) request = finish(request, request->payload);
@@ -94,10 +94,10 @@ class DatapathFixture {
     return count == 0;
   }
 
-  // True when every session has ended, at the latest after ten seconds. Requests that vanished
+  // True when every session has ended, at the latest after thirty seconds. Requests that vanished
   // clients have left in the kernel are answered on the way.
   bool all_closed() {
-    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    const Instant deadline = datapath_now() + Nanos::seconds(30);
     while (protocol.live > 0 && datapath_now() < deadline) {
       for (Request* request : poll()) {
         while (request != nullptr) request = finish(request, request->payload);
@@ -112,7 +112,7 @@ class TcpClient final : public TestClient {
   explicit TcpClient(uint16_t port) {
     const SocketAddress address = resolve("127.0.0.1", port).value();
     fd_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const timeval limit{10, 0};
+    const timeval limit{30, 0};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     connected_ = ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address.storage),

@@ -15,7 +15,6 @@ namespace rubato::kv {
 namespace {
 
 constexpr int64_t kReportBytes = int64_t{8} << 10;   // unreported bytes of a shard, at most
-constexpr int64_t kHeapItemBytes = 16;
 
 uint64_t random_word() {
   std::random_device device;
@@ -276,10 +275,13 @@ uint64_t MemoryEngine::data_bytes() const {
   return index_.cost_bytes() + static_cast<uint64_t>(std::max(reported, int64_t{0}));
 }
 
-bool MemoryEngine::allows(const Shard& shard, int64_t growth_bytes) const {
-  if (account_.limit() == 0 || growth_bytes <= 0) return true;
-  const int64_t used = static_cast<int64_t>(data_bytes()) + shard.unreported;
-  return used + growth_bytes <= static_cast<int64_t>(account_.room_for_data());
+MemoryEngine::Allowance::Allowance(MemoryEngine& engine, Shard& shard, int64_t growth_bytes)
+    : engine_(engine), shard_(shard), bytes_(engine.account_.limit() == 0 ? 0 : growth_bytes) {
+  if (bytes_ <= 0) return;
+  engine_.charge(shard_, bytes_);
+  // Its key may be new to the index.
+  const uint64_t least = engine_.data_bytes() + engine_.index_.most_growth_bytes();
+  granted_ = least <= engine_.account_.room_for_data();
 }
 
 Outcome MemoryEngine::run(Step& step, DeferredFree& deferred) {
@@ -287,7 +289,8 @@ Outcome MemoryEngine::run(Step& step, DeferredFree& deferred) {
   if (step.change.kind == Change::Kind::kKeep) return Outcome::kNone;
   if (step.change.expires_at_ms != kNoExpiry) step.shard->heap.reserve(1);
   if (!prepare(step)) return Outcome::kOutOfMemory;
-  step.refused = !allows(*step.shard, step.growth_bytes);
+  const Allowance allowance(*this, *step.shard, step.growth_bytes);
+  step.refused = !allowance.granted();
   return !step.refused && commit(step, deferred) ? Outcome::kDone : Outcome::kOutOfMemory;
 }
 

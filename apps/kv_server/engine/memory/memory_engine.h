@@ -63,6 +63,7 @@ class MemoryEngine final : public Engine {
 
   static constexpr uint32_t kShards = 1u << kShardBits;
   static constexpr uint32_t kCreationCounts = 64;
+  static constexpr int64_t kHeapItemBytes = 16;
   static constexpr size_t kPinBytes = size_t{16} << 10;  // larger values are read without the lock
 
   struct alignas(64) Shard {
@@ -149,6 +150,26 @@ class MemoryEngine final : public Engine {
     const uint64_t mask_;
   };
 
+  // What a change adds at most, charged until it is done or refused, so that writers that are at
+  // work at the same time do not pass the limit together. Under the lock of the shard.
+  class Allowance {
+   public:
+    Allowance(MemoryEngine& engine, Shard& shard, int64_t growth_bytes);
+    ~Allowance() {
+      if (bytes_ > 0) engine_.charge(shard_, -bytes_);
+    }
+    Allowance(const Allowance&) = delete;
+    Allowance& operator=(const Allowance&) = delete;
+
+    bool granted() const { return granted_; }
+
+   private:
+    MemoryEngine& engine_;
+    Shard& shard_;
+    const int64_t bytes_;
+    bool granted_ = true;
+  };
+
   Step step_for(std::string_view key);
   Shard& shard_of(uint64_t hash) { return shards_[hash >> (64 - kShardBits)]; }
   bool is_past(int64_t expires_at_ms) const {
@@ -175,7 +196,6 @@ class MemoryEngine final : public Engine {
   void set_expiry(Shard& shard, Entry* entry, int64_t expires_at_ms);
   void set_blob(Shard& shard, Entry* entry, Blob* blob, DeferredFree& deferred);
   void charge(Shard& shard, int64_t bytes);
-  bool allows(const Shard& shard, int64_t growth_bytes) const;
   uint32_t idle_ms(const Entry& entry) const {
     return use_clock() - (entry.used.load(std::memory_order_relaxed) & ~Entry::kRead);
   }
@@ -187,6 +207,7 @@ class MemoryEngine final : public Engine {
   }
 
   void settle(Step& step) const;  // resolves the change, given the time and the entry
+  static int64_t growth_by(const Step& step);
   bool prepare(Step& step) const;
   bool prepare_put(Step& step) const;
   bool prepare_splice(Step& step) const;

@@ -65,7 +65,7 @@ bool MemoryEngine::is_full() {
 bool MemoryEngine::make_room(int64_t growth_bytes) {
   const Eviction eviction = eviction_.load(std::memory_order_relaxed);
   if (eviction == Eviction::kNone || growth_bytes <= 0) return false;
-  const auto growth = static_cast<uint64_t>(growth_bytes);
+  const auto growth = static_cast<uint64_t>(growth_bytes) + index_.most_growth_bytes();
   while (data_bytes() + growth > account_.room_for_data()) {
     if (growth > account_.room_for_data() || pause()) return false;
     Pinned victim = eviction == Eviction::kLru ? least_used() : soonest_to_expire();

@@ -64,6 +64,12 @@ bool MemoryEngine::prepare(Step& step) const {
   }
 }
 
+// Of its new key, its expiry, and the table of the shard.
+int64_t MemoryEngine::growth_by(const Step& step) {
+  const int64_t heap = step.change.expires_at_ms != kNoExpiry ? kHeapItemBytes : 0;
+  return static_cast<int64_t>(step.fresh->cost_bytes() + step.shard->table.growth_bytes()) + heap;
+}
+
 bool MemoryEngine::prepare_put(Step& step) const {
   const std::string_view value = step.change.value;
   Entry* const entry = step.entry;
@@ -77,7 +83,7 @@ bool MemoryEngine::prepare_put(Step& step) const {
     } else if (!value.empty()) {
       std::memcpy(step.fresh->value_data(), value.data(), value.size());
     }
-    step.growth_bytes = static_cast<int64_t>(step.fresh->cost_bytes());
+    step.growth_bytes = growth_by(step);
     return true;
   }
   if (!has_blob) {
@@ -99,7 +105,7 @@ bool MemoryEngine::prepare_splice(Step& step) const {
     step.fresh = Entry::make(step.key, step.hash, size);
     if (step.fresh == nullptr) return false;
     write_splice(step.fresh->value_data(), 0, step.change);
-    step.growth_bytes = static_cast<int64_t>(step.fresh->cost_bytes());
+    step.growth_bytes = growth_by(step);
     return true;
   }
   if (entry->blob == nullptr ? fits_inline(entry, size)
@@ -248,7 +254,8 @@ Outcome MemoryEngine::run_all(std::span<Step> steps, DeferredFree& deferred) {
     changes = changes || step.change.kind != Change::Kind::kKeep;
   }
   if (!changes) return Outcome::kNone;
-  steps.front().refused = !allows(*steps.front().shard, growth_bytes);
+  const Allowance allowance(*this, *steps.front().shard, growth_bytes);
+  steps.front().refused = !allowance.granted();
   if (steps.front().refused) return Outcome::kOutOfMemory;
   for (Step& step : steps) {
     if (step.change.expires_at_ms != kNoExpiry) step.shard->heap.reserve(steps.size());

@@ -53,6 +53,11 @@ bool OrderedIndex::reserve() {
   return true;
 }
 
+size_t OrderedIndex::most_growth_bytes() const {
+  const size_t inner = inner_levels_.load(std::memory_order_relaxed) + 1;
+  return node_bytes(true) + inner * node_bytes(false);
+}
+
 // There is a spare one.
 OrderedIndex::Node* OrderedIndex::make(bool leaf) {
   std::vector<Node*>& spare = leaf ? spare_leaves_ : spare_inner_;

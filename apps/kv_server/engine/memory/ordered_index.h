@@ -49,6 +49,8 @@ class OrderedIndex {
   static void destroy(Node* tree, bool (*checkpoint)());
 
   size_t cost_bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // What cost_bytes grows by at most at the next insert, given no other one.
+  size_t most_growth_bytes() const;
   // For tests: checks order, separators and prefixes, aborts when one is wrong; number of keys.
   size_t check() const;
 
@@ -69,7 +71,7 @@ class OrderedIndex {
 
   mutable SpinLock lock_;
   Node* root_;
-  uint32_t inner_levels_ = 0;  // above the leaves
+  std::atomic<uint32_t> inner_levels_{0};  // above the leaves; written under the lock
   // Taken before a change, so that it cannot fail half-way: a leaf, and an inner node for each
   // level and for a new root.
   std::vector<Node*> spare_leaves_;

@@ -37,7 +37,7 @@ BucketArray Table::remove(Entry* entry) {
 
 BucketArray Table::step() {
   if (!old_) {
-    if (size_ > now_.size() && now_.bits() < kMaxBits) {
+    if (grows(size_)) {
       resize(now_.bits() + 1);
     } else if (now_.bits() > kMinBits && size_ < now_.size() / kShrinkFactor) {
       resize(now_.bits() - 1);

@@ -55,6 +55,8 @@ class Table {
   uint64_t buckets() const { return now_.size(); }
   bool resizing() const { return static_cast<bool>(old_); }
   size_t cost_bytes() const { return now_.cost_bytes() + old_.cost_bytes(); }
+  // What cost_bytes grows by at the next insert.
+  size_t growth_bytes() const { return grows(size_ + 1) ? 2 * now_.cost_bytes() : 0; }
 
   // Takes out everything at once; the table is empty then.
   std::pair<BucketArray, BucketArray> detach();
@@ -66,6 +68,9 @@ class Table {
   bool in_old(uint64_t hash) const { return old_ && index(hash, old_.bits()) >= moved_; }
   Entry** chain(uint64_t hash) const {
     return in_old(hash) ? &old_[index(hash, old_.bits())] : &now_[index(hash, now_.bits())];
+  }
+  bool grows(size_t size) const {
+    return !old_ && size > now_.size() && now_.bits() < kMaxBits;
   }
   BucketArray step();
   void resize(uint32_t bits);

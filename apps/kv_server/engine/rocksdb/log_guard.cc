@@ -209,16 +209,28 @@ Result<std::vector<LogGuard::Trouble>> LogGuard::look() const {
     const LogFinding& log = checked.value();
     const bool ended = note.ended && note.log == number;
     if (log.state == LogState::kDamaged || (ended && log.state == LogState::kTorn)) {
-      found.push_back({name, "is damaged at byte " + std::to_string(log.offset) + " of " +
-                                 std::to_string(log.bytes),
-                       false, false, log.offset, log.bytes, log.bytes - log.offset});
-    } else if (log.filled_up) {
-      found.push_back({name, "", false, true, log.offset, log.bytes, 0});
+      found.push_back({.log = name,
+                       .what = "is damaged at byte " + std::to_string(log.offset) + " of " +
+                               std::to_string(log.bytes),
+                       .offset = log.offset,
+                       .bytes = log.bytes,
+                       .lost = log.bytes - log.offset});
+    } else if (log.state == LogState::kTorn) {
+      found.push_back({.log = name,
+                       .what = "ends within a write at byte " + std::to_string(log.offset),
+                       .torn = true,
+                       .filled_up = log.filled_up,
+                       .is_newest = number == all.back(),
+                       .offset = log.offset,
+                       .bytes = log.bytes,
+                       .lost = log.bytes - log.offset});
     } else if (ended && log.bytes != note.bytes) {
-      found.push_back({name, "has " + std::to_string(log.bytes) + " bytes and had " +
-                                 std::to_string(note.bytes) + " when the server stopped",
-                       false, false, log.bytes, log.bytes,
-                       note.bytes - std::min(note.bytes, log.bytes)});
+      found.push_back({.log = name,
+                       .what = "has " + std::to_string(log.bytes) + " bytes and had " +
+                               std::to_string(note.bytes) + " when the server stopped",
+                       .offset = log.bytes,
+                       .bytes = log.bytes,
+                       .lost = note.bytes - std::min(note.bytes, log.bytes)});
     }
   }
   look_for_newest(all, note, found);
@@ -239,9 +251,10 @@ Status LogGuard::check() const {
   auto found = look();
   if (!found.ok()) return Error{found.error()};
   for (const Trouble& trouble : *found) {
-    if (!trouble.filled_up) return damaged(trouble.log + " " + trouble.what);
+    if (!trouble.torn) return damaged(trouble.log + " " + trouble.what);
   }
   for (const Trouble& trouble : *found) {
+    if (!trouble.filled_up) continue;
     if (Status done = cut(trouble); !done.ok()) return done;
   }
   return Done{};
@@ -280,23 +293,28 @@ Result<std::vector<std::string>> LogGuard::recover() const {
     lost.push_back(*manifest + ": it is made again and names " + name + ", and nothing is lost");
   }
   for (const Trouble& trouble : *found) {
-    if (trouble.missing) {
-      lost.push_back(trouble.log + " " + trouble.what + ": what was written to it is lost");
-      continue;
-    }
-    if (trouble.filled_up) {
-      if (Status done = cut(trouble); !done.ok()) return Error{done.error()};
-      continue;
-    }
-    std::string copy;
-    Status aside = set_aside(trouble, copy);
-    if (!aside.ok()) return Error{aside.error()};
-    lost.push_back(trouble.log + " " + trouble.what + ": the writes in its last " +
-                   std::to_string(trouble.lost) +
-                   " bytes are lost, and those of newer logs that build on them" +
-                   (copy.empty() ? "" : "; a copy is kept as " + copy));
+    auto line = leave_out(trouble);
+    if (!line.ok()) return Error{line.error()};
+    if (!line->empty()) lost.push_back(std::move(line).value());
   }
   return lost;
+}
+
+// What a crash has cut off of the newest log is no loss. An older log that is cut where it is torn
+// would look whole to RocksDB, which would go on with the newer ones.
+Result<std::string> LogGuard::leave_out(const Trouble& trouble) const {
+  if (trouble.missing) return trouble.log + " " + trouble.what + ": what was written to it is lost";
+  if (trouble.torn && trouble.is_newest) {
+    if (!trouble.filled_up) return std::string();
+    Status done = cut(trouble);
+    return done.ok() ? Result<std::string>(std::string()) : Error{done.error()};
+  }
+  std::string copy;
+  if (Status aside = set_aside(trouble, copy); !aside.ok()) return Error{aside.error()};
+  return trouble.log + " " + trouble.what + ": the writes in its last " +
+         std::to_string(trouble.lost) +
+         " bytes are lost, and those of newer logs that build on them" +
+         (copy.empty() ? "" : "; a copy is kept as " + copy);
 }
 
 }  // namespace rubato::kv

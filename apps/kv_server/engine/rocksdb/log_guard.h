@@ -63,7 +63,9 @@ class LogGuard {
     std::string log;  // its file
     std::string what;
     bool missing = false;
-    bool filled_up = false;  // no damage: to be cut where it is torn
+    bool torn = false;       // no damage: it ends within a write
+    bool filled_up = false;  // torn, and to be cut there
+    bool is_newest = false;
     uint64_t offset = 0;  // where to cut it
     uint64_t bytes = 0;
     uint64_t lost = 0;    // of the bytes it has or had
@@ -85,6 +87,8 @@ class LogGuard {
                        std::vector<Trouble>& found) const;
   Status cut(const Trouble& trouble) const;
   Status set_aside(const Trouble& trouble, std::string& copy) const;
+  // Makes RocksDB read the log up to there; the line that tells of the loss, empty = there is none.
+  Result<std::string> leave_out(const Trouble& trouble) const;
 
   const std::string dir_;
   rocksdb::Env& env_;

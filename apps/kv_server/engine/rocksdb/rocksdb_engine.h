@@ -124,9 +124,17 @@ class RocksEngine final : public Engine {
   Status start();
   Error open_error(const rocksdb::Status& status) const;
   Status check_log_files(std::vector<std::string>& lost);
-  rocksdb::DBOptions database_options(rocksdb::WALRecoveryMode mode);
+  // What RocksDB makes of what it cannot read.
+  struct Reading {
+    rocksdb::WALRecoveryMode logs{};
+    // A table, or the end of a log, that cannot be read is an error. If not, each mode of recovery
+    // goes on behind the damage.
+    bool strictly = true;
+    bool misses_logs = true;  // a log of which the manifest knows
+  };
+  rocksdb::DBOptions database_options(const Reading& reading);
   std::vector<rocksdb::ColumnFamilyDescriptor> family_descriptors() const;
-  rocksdb::Status open_database(rocksdb::WALRecoveryMode mode);
+  rocksdb::Status open_database(const Reading& reading);
   void close_database();
   Error damage_error(const rocksdb::Status& status);
   rocksdb::Status read_table(const std::string& path, bool all_blocks);

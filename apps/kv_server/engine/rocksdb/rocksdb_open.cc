@@ -125,7 +125,7 @@ class Watch final : public rocksdb::EventListener {
 
 }  // namespace
 
-rocksdb::DBOptions RocksEngine::database_options(rocksdb::WALRecoveryMode mode) {
+rocksdb::DBOptions RocksEngine::database_options(const Reading& reading) {
   rocksdb::DBOptions options;
   options.env = env_.get();
   options.create_if_missing = true;
@@ -133,9 +133,9 @@ rocksdb::DBOptions RocksEngine::database_options(rocksdb::WALRecoveryMode mode) 
   options.max_open_files = static_cast<int>(table_files_);
   options.bytes_per_sync = 1 << 20;
   // LogGuard knows the newest log; this option detects older logs that are gone or cut.
-  options.track_and_verify_wals_in_manifest = !recover_;
-  options.paranoid_checks = !recover_;  // else one bad table keeps it from opening
-  options.wal_recovery_mode = mode;
+  options.track_and_verify_wals_in_manifest = reading.misses_logs;
+  options.paranoid_checks = reading.strictly;
+  options.wal_recovery_mode = reading.logs;
   // The engine asks to resume itself: RocksDB 7.8's own thread for it, if the database is closed
   // while it waits, never says that it has ended, and the close hangs.
   options.max_bgerror_resume_count = 0;
@@ -209,11 +209,11 @@ Error RocksEngine::open_error(const rocksdb::Status& status) const {
   return {"cannot open the database in " + dir_ + ": " + text};
 }
 
-rocksdb::Status RocksEngine::open_database(rocksdb::WALRecoveryMode mode) {
+rocksdb::Status RocksEngine::open_database(const Reading& reading) {
   rocksdb::DB* db = nullptr;
   families_.clear();
   const rocksdb::Status status =
-      rocksdb::DB::Open(database_options(mode), dir_, family_descriptors(), &families_, &db);
+      rocksdb::DB::Open(database_options(reading), dir_, family_descriptors(), &families_, &db);
   db_.reset(db);
   return status;
 }

@@ -90,7 +90,7 @@ Status RocksEngine::open_strictly() {
   Status checked = check_log_files(none);
   if (!checked.ok()) return checked;
   const rocksdb::Status status =
-      open_database(rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords);
+      open_database({.logs = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords});
   if (status.IsCorruption()) return damage_error(status);
   if (!status.ok()) return open_error(status);
   const std::vector<BadTable> bad = bad_tables(kReadAtStartBytes);
@@ -101,18 +101,22 @@ Status RocksEngine::open_strictly() {
 }
 
 // Up to the damage, so that no write is there without those before it. Where tables were written
-// from beyond it already that cannot be had, and the newer logs are read as well; of a damaged log
-// itself, which was cut at the damage, no more. Tables that cannot be read stay: their keys answer
-// with an error, since a key must not be taken for missing, or an old value for the last.
+// from beyond it already, or a log is gone, that cannot be had, and the newer logs are read as
+// well; of a damaged log itself, which was cut at the damage, no more. Tables that cannot be read
+// stay: their keys answer with an error, since a key must not be taken for missing, or an old value
+// for the last. Beside them RocksDB does not stop at the damage of a log.
 Status RocksEngine::open_recovering() {
   using Mode = rocksdb::WALRecoveryMode;
   std::vector<std::string> lost;
   Status checked = check_log_files(lost);
   if (!checked.ok()) return checked;
-  rocksdb::Status status = open_database(Mode::kPointInTimeRecovery);
-  if (status.IsCorruption()) {
-    status = open_database(Mode::kSkipAnyCorruptedRecords);
-    lost.push_back("newer writes were kept already, so a key may be back at an older value");
+  const bool whole = lost.empty();  // else a log is shorter than the manifest has it
+  rocksdb::Status status = open_database({Mode::kPointInTimeRecovery, true, whole});
+  if (!status.ok() && whole) status = open_database({Mode::kPointInTimeRecovery, false, true});
+  if (!status.ok()) {
+    lost.push_back("newer writes were kept already, so a key may be back at an older value: " +
+                   one_line(status.ToString()));
+    status = open_database({Mode::kSkipAnyCorruptedRecords, false, false});
   }
   if (!status.ok()) return open_error(status);
   const std::vector<BadTable> bad = bad_tables(UINT64_MAX);
