@@ -83,9 +83,14 @@ bool read(const rubato_task_attributes* given, TaskAttributes& to) {
   return read(attributes, known) ? tasks.reserve(known) : nullptr;
 }
 
+Task* create(Executor& tasks, const rubato_task_attributes* attributes) {
+  Task* const task = attributes == nullptr ? tasks.reserve_quickly() : nullptr;
+  return task != nullptr ? task : create_with(tasks, attributes);
+}
+
 [[gnu::noinline]] int submit_with(Executor& tasks, const rubato_task_attributes* attributes,
                                   Task::Run run, Task::Done done, void* user) {
-  Task* const task = create_with(tasks, attributes);
+  Task* const task = create(tasks, attributes);
   if (task == nullptr) return RUBATO_ERROR;
   task->argument = user;
   tasks.submit(*task, run, done);
@@ -267,9 +272,7 @@ void rubato_executor_destroy(rubato_executor* executor) { delete executor; }
 
 rubato_task* rubato_task_create(rubato_executor* executor,
                                 const rubato_task_attributes* attributes) {
-  Executor& tasks = executor->tasks();
-  Task* const task = attributes == nullptr ? tasks.reserve_quickly() : nullptr;
-  return to_c(task != nullptr ? task : create_with(tasks, attributes));
+  return to_c(create(executor->tasks(), attributes));
 }
 
 rubato_task* rubato_task_try_create(rubato_executor* executor,
@@ -298,9 +301,10 @@ void rubato_task_discard(rubato_executor* executor, rubato_task* task) {
 int rubato_executor_submit(rubato_executor* executor, const rubato_task_attributes* attributes,
                            rubato_task_run run, rubato_task_done done, void* user) {
   Executor& tasks = executor->tasks();
-  const bool plain = attributes == nullptr;
-  if (plain && tasks.submit_quickly(run, done, user)) [[likely]] return RUBATO_OK;
-  return submit_with(tasks, attributes, run, done, user);
+  if (attributes != nullptr) [[unlikely]] return submit_with(tasks, attributes, run, done, user);
+  // Null again, so that the usual submission need not save it.
+  if (!tasks.submit_quickly(run, done, user)) return submit_with(tasks, nullptr, run, done, user);
+  return RUBATO_OK;
 }
 
 uint64_t rubato_executor_unfinished(const rubato_executor* executor) {
