@@ -125,6 +125,31 @@ INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
                          ::testing::Values("synergy", "fcfs", "ps", "darc", "rss", "altocumulus",
                                            "srpt", "edf", "sbb"));
 
+// The policies that EveryPolicy leaves out, and the allocators of cores.
+TEST(Executor, takes_every_policy_and_allocator_that_a_server_takes) {
+  const auto expect_runs = [](const ExecutorOptions& options) {
+    Executor executor = make(options);
+    std::vector<std::future<void>> ends;
+    for (uint32_t i = 0; i < 40; ++i) {
+      ends.push_back(executor.submit([] { for (int n = 0; n < 500; ++n) rubato::checkpoint(); },
+                                     {.type = i % 3, .is_long = i % 10 == 0, .expected = 10us}));
+    }
+    for (std::future<void>& end : ends) end.get();
+  };
+  for (const char* policy : {"cfcfs", "steal", "zygos", "shinjuku", "jbsq", "tinyquanta",
+                             "fixed-priority", "las", "mlfq", "darc-static"}) {
+    SCOPED_TRACE(policy);
+    expect_runs(with(policy));
+  }
+  for (const char* cores : {"static", "reactive", "caladan", "util-range", "delay-range",
+                            "coresync"}) {
+    SCOPED_TRACE(cores);
+    ExecutorOptions options = with("synergy");
+    options.scheduler.cores = cores;
+    expect_runs(options);
+  }
+}
+
 TEST(Executor, futures_have_values_and_exceptions) {
   Executor executor = make();
   EXPECT_EQ(executor.submit([] { return 6 * 7; }).get(), 42);
