@@ -60,12 +60,16 @@ typedef struct rubato_executor_options {
   uint32_t max_tasks;
   const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
   size_t type_names_count;
-  // 1 = the executor lives in its caller's loop: it has no threads but that of its metrics, and one
-  // worker, which rubato_executor_run runs. 0 by default.
+  // 1 = the executor lives in its caller's loop: it has no threads but those of its metrics and its
+  // trace, and one worker, which rubato_executor_run runs. 0 by default.
   uint32_t in_loop;
   const rubato_group* groups;  // numbers 1 .. groups_count; max_tasks bounds tasks in none of them
   size_t groups_count;
   uint32_t weight;             // of the tasks in no group; 1 .. 10000, 100 by default
+  // The file of a trace of what the workers do, for Perfetto, which begins as the executor is
+  // created: see rubato_executor_trace. Null = none, the default.
+  const char* trace_file;
+  uint64_t trace_events;  // at which a trace ends; 1 .. 1000000000, 100000 by default, some 9 MB
 } rubato_executor_options;
 
 // Why rubato_executor_run has returned.
@@ -181,6 +185,12 @@ void rubato_executor_group_stats(const rubato_executor* executor, uint32_t group
                                  rubato_group_stats* stats, size_t size);
 // 0 = none. Any thread.
 uint32_t rubato_executor_metrics_port(const rubato_executor* executor);
+
+// Begins a trace in options.trace_file, written anew, if `wanted` is nonzero, else ends it; then,
+// or once the executor is destroyed, the file is whole. What is so already stays. Returns
+// RUBATO_ERROR, with a line in `error`, if the file cannot be written or there is none. May block
+// for the disk. Any thread but a worker.
+int rubato_executor_trace(rubato_executor* executor, int wanted, rubato_error* error);
 
 // Tells tasks that their results are not wanted any more: those that have not started are not
 // started, and the others are told at their next checkpoint. The maker's share is dropped by

@@ -120,6 +120,8 @@ struct ExecutorOptions {
   bool in_loop = false;  // no threads: one worker, which Executor::run runs
   uint32_t weight = 100;  // of the tasks in no group; 1 .. 10000
   std::vector<Group> groups{};  // 14 at most
+  std::string trace_file{};  // of a trace for Perfetto, see Executor::trace; empty = none
+  uint64_t trace_events = 100'000;  // at which a trace ends
 };
 
 // Why Executor::run has returned.
@@ -285,6 +287,8 @@ class Executor {
     }
     c.groups = groups.data();
     c.groups_count = groups.size();
+    c.trace_file = options.trace_file.empty() ? nullptr : options.trace_file.c_str();
+    c.trace_events = options.trace_events;
     rubato_error error{};
     Executor executor(rubato_executor_create(&c, &error));
     if (executor.c_ == nullptr) return Error{error.text};
@@ -416,6 +420,14 @@ class Executor {
     return times;
   }
   uint32_t metrics_port() const { return rubato_executor_metrics_port(c_.get()); }  // 0 = none
+  // Begins a trace in ExecutorOptions::trace_file, which is written anew, or ends it; then, or once
+  // the executor is gone, the file is whole. A trace begins as the executor is created. Fails if
+  // the file cannot be written or there is none. May block for the disk; not on a worker.
+  Status trace(bool wanted) {
+    rubato_error error{};
+    if (rubato_executor_trace(c_.get(), wanted ? 1 : 0, &error) == RUBATO_OK) return Done{};
+    return Error{error.text};
+  }
 
   rubato_executor* c() const { return c_.get(); }
 

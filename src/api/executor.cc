@@ -12,6 +12,7 @@
 #include "api/figures.h"
 #include "api/options.h"
 #include "api/versioned.h"
+#include "base/log.h"
 #include "mechanism/clock/clock.h"
 #include "runtime/state_json.h"
 #include "runtime/worker_stats.h"
@@ -24,6 +25,7 @@ using rubato::Result;
 using rubato::Status;
 using rubato::Task;
 using rubato::TaskAttributes;
+using rubato::TraceOptions;
 
 namespace {
 
@@ -39,6 +41,7 @@ rubato_executor_options default_options() {
   options.struct_size = sizeof options;
   options.max_tasks = rubato::ExecutorOptions().max_tasks;
   options.weight = rubato::ExecutorOptions().weight;
+  options.trace_events = rubato::TraceOptions::kDefaultEvents;
   return options;
 }
 
@@ -83,13 +86,24 @@ bool read(const rubato_task_attributes* given, TaskAttributes& to) {
   return read(attributes, known) ? tasks.reserve(known) : nullptr;
 }
 
+Task* create(Executor& tasks, const rubato_task_attributes* attributes) {
+  Task* const task = attributes == nullptr ? tasks.reserve_quickly() : nullptr;
+  return task != nullptr ? task : create_with(tasks, attributes);
+}
+
 [[gnu::noinline]] int submit_with(Executor& tasks, const rubato_task_attributes* attributes,
                                   Task::Run run, Task::Done done, void* user) {
-  Task* const task = create_with(tasks, attributes);
+  Task* const task = create(tasks, attributes);
   if (task == nullptr) return RUBATO_ERROR;
   task->argument = user;
   tasks.submit(*task, run, done);
   return RUBATO_OK;
+}
+
+Status check_range(const char* name, uint64_t value, uint64_t most) {
+  if (value >= 1 && value <= most) return Done{};
+  return Error{std::string(name) + ": " + std::to_string(value) + " is not in 1 .. " +
+               std::to_string(most)};
 }
 
 // The structs of a caller that was compiled with another library have another size, all of them the
@@ -115,10 +129,11 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   auto known = rubato::api::read_versioned(options == nullptr ? &defaults : options, defaults,
                                            "executor options");
   if (!known.ok()) return Error{known.error()};
-  if (known->max_tasks < 1 || known->max_tasks > kMostTasks) {
-    return Error{"max_tasks: " + std::to_string(known->max_tasks) + " is not in 1 .. " +
-                 std::to_string(kMostTasks)};
+  if (Status good = check_range("max_tasks", known->max_tasks, kMostTasks); !good.ok()) {
+    return Error{good.error()};
   }
+  Status events = check_range("trace_events", known->trace_events, TraceOptions::kMostEvents);
+  if (!events.ok()) return Error{events.error()};
   const rubato_options usual = rubato::api::default_options();
   auto setup = rubato::api::read_executor_options(
       known->scheduler == nullptr ? &usual : known->scheduler);
@@ -135,12 +150,40 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   for (size_t i = 0; i < known->type_names_count; ++i) {
     made.type_names.emplace_back(known->type_names[i]);
   }
+  made.runtime.record_traces = known->trace_file != nullptr;
   auto tasks = Executor::create(std::move(made));
   if (!tasks.ok()) return Error{tasks.error()};
   std::unique_ptr<rubato_executor> executor(new rubato_executor(std::move(*tasks)));
+  if (known->trace_file != nullptr) {
+    const Status traces = executor->start_trace({known->trace_file, known->trace_events});
+    if (!traces.ok()) return Error{traces.error()};
+  }
   const Status good = executor->start_metrics(setup->metrics_bind, setup->metrics_port);
   if (!good.ok()) return Error{good.error()};
   return executor;
+}
+
+// The trace has the ends of the tasks that the stop waits for.
+rubato_executor::~rubato_executor() {
+  if (tracer_ == nullptr) return;
+  tasks_->stop();
+  static_cast<void>(tasks_->join());
+  if (Status whole = tracer_->record(false); !whole.ok()) {
+    rubato::log_line(rubato::LogLevel::kError, rubato::LogEvent::kProfile,
+                     "the trace is not whole: " + whole.error());
+  }
+}
+
+Status rubato_executor::start_trace(TraceOptions options) {
+  const rubato::ExposedTypes known = types();
+  tracer_ = std::make_unique<rubato::TraceRecorder>(
+      std::move(options), tasks_->runtime().trace_rings(), known.count, known.name);
+  return tracer_->record(true);
+}
+
+Status rubato_executor::trace(bool wanted) {
+  if (tracer_ == nullptr) return Error{"trace_file: the executor was created without one"};
+  return tracer_->record(wanted);
 }
 
 Status rubato_executor::start_metrics(const std::string& bind, int port) {
@@ -176,6 +219,7 @@ void rubato_executor::expose(rubato::OpenMetrics& out) {
   out.family("rubato_unfinished", "gauge", "Tasks that were submitted and are not done.");
   out.gauge(static_cast<double>(tasks_->unfinished()));
   if (!tasks_->groups().empty()) expose_groups(out);
+  if (tracer_ != nullptr) tracer_->expose(out);
 }
 
 void rubato_executor::expose_groups(rubato::OpenMetrics& out) const {
@@ -267,9 +311,7 @@ void rubato_executor_destroy(rubato_executor* executor) { delete executor; }
 
 rubato_task* rubato_task_create(rubato_executor* executor,
                                 const rubato_task_attributes* attributes) {
-  Executor& tasks = executor->tasks();
-  Task* const task = attributes == nullptr ? tasks.reserve_quickly() : nullptr;
-  return to_c(task != nullptr ? task : create_with(tasks, attributes));
+  return to_c(create(executor->tasks(), attributes));
 }
 
 rubato_task* rubato_task_try_create(rubato_executor* executor,
@@ -298,9 +340,10 @@ void rubato_task_discard(rubato_executor* executor, rubato_task* task) {
 int rubato_executor_submit(rubato_executor* executor, const rubato_task_attributes* attributes,
                            rubato_task_run run, rubato_task_done done, void* user) {
   Executor& tasks = executor->tasks();
-  const bool plain = attributes == nullptr;
-  if (plain && tasks.submit_quickly(run, done, user)) [[likely]] return RUBATO_OK;
-  return submit_with(tasks, attributes, run, done, user);
+  if (attributes != nullptr) [[unlikely]] return submit_with(tasks, attributes, run, done, user);
+  // Null again, so that the usual submission need not save it.
+  if (!tasks.submit_quickly(run, done, user)) return submit_with(tasks, nullptr, run, done, user);
+  return RUBATO_OK;
 }
 
 uint64_t rubato_executor_unfinished(const rubato_executor* executor) {
@@ -325,6 +368,12 @@ void rubato_executor_times(const rubato_executor* executor, uint32_t type, rubat
 
 uint32_t rubato_executor_metrics_port(const rubato_executor* executor) {
   return executor->metrics_port();
+}
+
+int rubato_executor_trace(rubato_executor* executor, int wanted, rubato_error* error) {
+  const Status done = executor->trace(wanted != 0);
+  if (!done.ok()) rubato::api::say(error, done.error());
+  return done.ok() ? RUBATO_OK : RUBATO_ERROR;
 }
 
 rubato_cancellation* rubato_cancellation_create(void) {

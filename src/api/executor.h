@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rubato_executor: an Executor with its metrics. Threads: as <rubato/executor.h> says of the
-// functions that call these methods.
+// rubato_executor: an Executor with its metrics and its trace. Threads: as <rubato/executor.h> says
+// of the functions that call these methods.
 #pragma once
 
 #include <rubato/executor.h>
@@ -12,13 +12,19 @@
 #include "executor/executor.h"
 #include "runtime/exporter.h"
 #include "runtime/exposition.h"
+#include "runtime/trace_recorder.h"
 
 struct rubato_executor {
  public:
   static rubato::Result<std::unique_ptr<rubato_executor>> create(
       const rubato_executor_options* options);
 
+  ~rubato_executor();
+  rubato_executor(const rubato_executor&) = delete;
+  rubato_executor& operator=(const rubato_executor&) = delete;
+
   rubato::Executor& tasks() const { return *tasks_; }
+  rubato::Status trace(bool wanted);
   uint32_t metrics_port() const { return exporter_ == nullptr ? 0 : exporter_->port(); }
   rubato_stats stats() const;
   rubato_group_stats group_stats(uint32_t group) const;
@@ -26,11 +32,13 @@ struct rubato_executor {
  private:
   explicit rubato_executor(std::unique_ptr<rubato::Executor> tasks) : tasks_(std::move(tasks)) {}
   rubato::Status start_metrics(const std::string& bind, int port);
+  rubato::Status start_trace(rubato::TraceOptions options);
   rubato::ExposedTypes types() const;
   void expose(rubato::OpenMetrics& out);
   void expose_groups(rubato::OpenMetrics& out) const;
 
   std::unique_ptr<rubato::Executor> tasks_;
+  std::unique_ptr<rubato::TraceRecorder> tracer_;  // null = there is no file for it
   rubato::NamedTypes named_types_;  // the exporter's thread's own
   std::unique_ptr<rubato::Exporter> exporter_;  // reads the others, so it goes first
 };

@@ -3,13 +3,17 @@
 // The executor by its public headers: outcomes, deadlines, cancellation, bounds, coroutines.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <coroutine>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -120,6 +124,31 @@ TEST_P(EveryPolicy, runs_each_task_once_whoever_submits_it) {
 INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
                          ::testing::Values("synergy", "fcfs", "ps", "darc", "rss", "altocumulus",
                                            "srpt", "edf", "sbb"));
+
+// The policies that EveryPolicy leaves out, and the allocators of cores.
+TEST(Executor, takes_every_policy_and_allocator_that_a_server_takes) {
+  const auto expect_runs = [](const ExecutorOptions& options) {
+    Executor executor = make(options);
+    std::vector<std::future<void>> ends;
+    for (uint32_t i = 0; i < 40; ++i) {
+      ends.push_back(executor.submit([] { for (int n = 0; n < 500; ++n) rubato::checkpoint(); },
+                                     {.type = i % 3, .is_long = i % 10 == 0, .expected = 10us}));
+    }
+    for (std::future<void>& end : ends) end.get();
+  };
+  for (const char* policy : {"cfcfs", "steal", "zygos", "shinjuku", "jbsq", "tinyquanta",
+                             "fixed-priority", "las", "mlfq", "darc-static"}) {
+    SCOPED_TRACE(policy);
+    expect_runs(with(policy));
+  }
+  for (const char* cores : {"static", "reactive", "caladan", "util-range", "delay-range",
+                            "coresync"}) {
+    SCOPED_TRACE(cores);
+    ExecutorOptions options = with("synergy");
+    options.scheduler.cores = cores;
+    expect_runs(options);
+  }
+}
 
 TEST(Executor, futures_have_values_and_exceptions) {
   Executor executor = make();
@@ -721,6 +750,47 @@ TEST(Executor, options_that_have_no_effect_are_refused_by_name) {
   options = with("synergy");
   options.scheduler.overload = rubato::Overload::kCredits;
   EXPECT_EQ(complaint_about(options), "overload: credits needs RUBATO_FRAMING_RPC");
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Executor, writes_a_trace_of_its_tasks_while_that_is_wanted) {
+  const auto file = std::filesystem::path(testing::TempDir()) /
+                    ("executor-trace-" + std::to_string(::getpid()) + ".json");
+  ExecutorOptions options = with("synergy", 1);
+  options.type_names = {"look-up", "scan", "sort"};
+  options.trace_file = file;
+  const auto run = [](Executor& executor, uint32_t type) {
+    executor.submit([] {}, {.type = type}).get();
+    while (executor.unfinished() > 0) std::this_thread::yield();
+  };
+  {
+    Executor executor = make(options);
+    run(executor, 1);
+    EXPECT_TRUE(executor.trace(false).ok());
+    EXPECT_NE(text_of(file).find("\"scan\""), std::string::npos);
+    run(executor, 2);  // in no trace
+    EXPECT_TRUE(executor.trace(true).ok());
+    run(executor, 0);
+  }
+  const std::string last = text_of(file);
+  EXPECT_NE(last.find("\"look-up\""), std::string::npos);
+  EXPECT_EQ(last.find("\"scan\""), std::string::npos);
+  EXPECT_EQ(last.find("\"sort\""), std::string::npos);
+  std::filesystem::remove(file);
+}
+
+TEST(Executor, says_why_there_is_no_trace) {
+  ExecutorOptions options = with("fcfs", 1);
+  Executor without = make(options);
+  EXPECT_EQ(without.trace(true).error(), "trace_file: the executor was created without one");
+  options.trace_file = "/no/such/folder/trace.json";
+  EXPECT_NE(complaint_about(options).find("/no/such/folder/trace.json"), std::string::npos);
+  options.trace_events = 0;
+  EXPECT_EQ(complaint_about(options), "trace_events: 0 is not in 1 .. 1000000000");
 }
 
 TEST(Executor, has_a_metrics_port_if_it_is_asked_for) {

@@ -72,10 +72,12 @@ void inherit(Task& task, Request* from) {
   if (task.cancellation == nullptr) task.cancellation = parent->cancellation;
 }
 
-void prepare(Task& task, Instant now, const CurrentWorker* submitter,
+void prepare(Task& task, const Clock& clock, const CurrentWorker* submitter,
              const TaskAttributes& attributes) {
-  task.arrived = now;
-  if (attributes.deadline > Nanos()) task.deadline = now + attributes.deadline;
+  task.submitted_cycles = clock.cycles();
+  if (attributes.deadline > Nanos()) {
+    task.deadline = clock.at(task.submitted_cycles) + attributes.deadline;
+  }
   task.size_hint = attributes.expected_service;
   task.type = attributes.type;
   task.priority = attributes.priority;
@@ -196,7 +198,7 @@ Task* Executor::reserve_as(const CurrentWorker* submitter, const TaskAttributes&
   }
   Task* const task = attributes.is_continuation ? datapath_.reserve_continuation(*group)
                                                 : datapath_.reserve(*group);
-  if (task != nullptr) prepare(*task, clock_.now(), submitter, attributes);
+  if (task != nullptr) prepare(*task, clock_, submitter, attributes);
   return task;
 }
 

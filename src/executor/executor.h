@@ -89,16 +89,20 @@ class Executor final : private Application {
   Task* reserve_quickly() {
     if (on_worker()) [[unlikely]] return nullptr;
     Task* const task = datapath_.reserve_free();
-    if (task != nullptr) [[likely]] task->arrived = clock_.now();
+    if (task != nullptr) [[likely]] task->submitted_cycles = clock_.cycles();
     return task;
   }
   bool submit_quickly(Task::Run runner, Task::Done teller, void* argument) {
-    Task* const task = reserve_quickly();
+    if (on_worker()) [[unlikely]] return false;
+    TaskQueue* const queue = datapath_.plain();
+    if (queue == nullptr) [[unlikely]] return false;
+    Task* const task = datapath_.free_task();
     if (task == nullptr) [[unlikely]] return false;
+    task->submitted_cycles = Clock::counted_cycles();
     task->run = runner;
     task->done = teller;
     task->argument = argument;
-    datapath_.submit(*task);
+    queue->submit(*task);
     return true;
   }
   // The task runs, or ends without having run; either is told to `teller`, if that is not null. It

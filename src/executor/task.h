@@ -13,6 +13,7 @@
 
 #include "base/limits.h"
 #include "datapath/request.h"
+#include "mechanism/queue/free_list.h"
 #include "runtime/waiter.h"
 
 namespace rubato {
@@ -79,12 +80,15 @@ struct Task : Request {
   // destroys the executor; brief.
   using Done = void (*)(void* closure, int outcome, int64_t retry_after_ns);
 
-  Run run = nullptr;
+  Cancellation* cancellation = nullptr;
+  uint64_t trace = 0;
+  // One cache line of all that the usual submission reads and writes.
+  alignas(limits::kCacheLineBytes) Run run = nullptr;
   Done done = nullptr;  // null = there is nobody to tell, or he was told
   void* argument = nullptr;  // what both are given: `closure`, or memory of the submitter's
   Task* next_in_list = nullptr;
-  Cancellation* cancellation = nullptr;
-  uint64_t trace = 0;
+  uint64_t submitted_cycles = 0;  // by Clock::cycles(); who polls the task makes `arrived` of it
+  FreeLink<> free_link;       // the pool's
   bool beyond_bound = false;  // the pool's
   alignas(limits::kCacheLineBytes) std::byte closure[kClosureBytes];
 

@@ -22,9 +22,11 @@ TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks,
     queues_.push_back(std::make_unique<TaskQueue>(i, pools_, idle_));
   }
   if (queues_.size() == 1) only_ = queues_[0].get();
+  if (process_clock().uses_counter()) plain_.store(only_, std::memory_order_relaxed);
 }
 
 Status TaskDatapath::check() const {
+  if (!pools_.valid()) return Error{"max_tasks: no memory for so many tasks"};
   for (const auto& queue : queues_) {
     if (!queue->valid()) return Error{std::string("eventfd: ") + std::strerror(errno)};
   }

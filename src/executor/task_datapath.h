@@ -22,7 +22,7 @@ class TaskDatapath final : public Datapath {
   // `in_loop`: the one worker is run by its caller's loop.
   TaskDatapath(uint32_t queues, uint32_t most_tasks, const std::vector<uint32_t>& most_of_groups,
                bool in_loop);
-  // Fails if the process may open no more files.
+  // Fails if the process may open no more files, or has no addresses for its tasks.
   Status check() const;
   // Null unless the worker is run by a loop.
   LoopQueue* loop() { return loop_; }
@@ -35,7 +35,12 @@ class TaskDatapath final : public Datapath {
     return task;
   }
   // A task of the policy's group if that takes neither memory nor a refusal; else null.
-  Task* reserve_free() { return draining() ? nullptr : pools_.of(kPolicyGroup).take_free(); }
+  Task* reserve_free() { return draining() ? nullptr : free_task(); }
+  // The only queue, while submissions are to look at nothing else: until a stop, and if the clock
+  // is the counter. Null = otherwise.
+  TaskQueue* plain() const { return plain_.load(std::memory_order_acquire); }
+  // The same as reserve_free() for who has seen plain().
+  Task* free_task() { return pools_.of(kPolicyGroup).take_free(); }
   // Part of work that was accepted before: neither the bound nor a stop refuses it.
   Task* reserve_continuation(uint8_t group);
   // The caller refuses it.
@@ -55,7 +60,10 @@ class TaskDatapath final : public Datapath {
 
   uint32_t queues() const override { return static_cast<uint32_t>(queues_.size()); }
   DatapathQueue& queue(WorkerId worker) override { return *queues_[worker.value]; }
-  void drain() override { draining_.store(true, std::memory_order_release); }
+  void drain() override {
+    plain_.store(nullptr, std::memory_order_relaxed);
+    draining_.store(true, std::memory_order_release);
+  }
   uint64_t in_flight() const override { return pools_.taken(); }
   uint64_t in_flight(uint8_t group) { return pools_.of(group).taken(); }
   DatapathStats stats() const override;
@@ -70,6 +78,7 @@ class TaskDatapath final : public Datapath {
   IdleQueues idle_;
   std::vector<std::unique_ptr<TaskQueue>> queues_;
   TaskQueue* only_ = nullptr;  // if there is one
+  std::atomic<TaskQueue*> plain_{nullptr};
   LoopQueue* loop_ = nullptr;  // one of them
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> turned_away_{0};

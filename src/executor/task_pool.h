@@ -1,38 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TaskPool: the memory of an executor's tasks, made when they are first needed and used again: at
-// most so many, and one at a time beyond that for work that is not to be refused. take() allocates
-// only when more tasks are out than ever before; memory that cannot be had is a refusal. Any
-// thread; callers are not to be preempted within a call.
+// TaskPool: the memory of an executor's tasks, used again and again: at most so many, in addresses
+// that are reserved for all of them and touched when more are out than ever before; and one at a
+// time beyond that for work that is not to be refused, unless there is no memory. Any thread;
+// callers are not to be preempted within a call.
 #pragma once
+
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
 #include "executor/task.h"
-#include "mechanism/queue/mpmc_queue.h"
+#include "mechanism/queue/free_list.h"
 
 namespace rubato {
 
 class TaskPool {
  public:
-  explicit TaskPool(uint32_t most) : most_(most), free_(std::bit_ceil(most)) {}
+  explicit TaskPool(uint32_t most) : most_(most), tasks_(reserve(most)), free_(tasks_) {}
+  ~TaskPool() {
+    if (valid()) ::munmap(tasks_, sizeof(Task) * most_);
+  }
+  TaskPool(const TaskPool&) = delete;
+  TaskPool& operator=(const TaskPool&) = delete;
+  // False: there are no addresses left for so many tasks, and no method is to be called.
+  bool valid() const { return tasks_ != nullptr; }
 
   // Null = none is free; take() may make one.
-  Task* take_free() {
-    Task* task = nullptr;
-    return free_.take(task) ? task : nullptr;
-  }
+  Task* take_free() { return free_.take(); }
   // Null = as many tasks as there may be are out.
   Task* take() {
-    Task* task = nullptr;
-    if (free_.take(task)) [[likely]] return task;
+    if (Task* const task = free_.take()) [[likely]] return task;
     return made_.load(std::memory_order_relaxed) < most_ ? make() : nullptr;
   }
   // Null = there is no memory.
@@ -40,11 +45,10 @@ class TaskPool {
     Task* task = take();
     return task != nullptr ? task : make_one();
   }
-  // The queue has room for every task below the bound, but a taker may not be through with a slot.
   void give_back(Task& task) {
     if (task.beyond_bound) [[unlikely]] return destroy(task);
     task.renew();
-    for (uint32_t tries = 0; !free_.put(&task); ++tries) StdSync::wait(tries);
+    free_.give(task);
   }
 
   // Tasks that are out now; more while take() makes some.
@@ -59,32 +63,30 @@ class TaskPool {
   void for_each(F&& visit) {
     std::vector<Task*> singles;
     for (auto& [task, owned] : singles_) singles.push_back(task);
-    for (size_t at = 0; at < slabs_.size(); ++at) {
-      for (uint32_t i = 0; i < slabs_[at].count; ++i) visit(slabs_[at].tasks[i]);
-    }
+    for (uint32_t i = 0; i < made_.load(std::memory_order_relaxed); ++i) visit(tasks_[i]);
     for (Task* task : singles) visit(*task);
   }
 
  private:
-  static constexpr uint32_t kSlab = 64;
+  static constexpr uint32_t kMadeAtOnce = 64;
+  static_assert(std::is_trivially_destructible_v<Task>);
 
-  struct Slab {
-    std::unique_ptr<Task[]> tasks;
-    uint32_t count = 0;
-  };
+  static Task* reserve(uint32_t most) {
+    void* const memory = ::mmap(nullptr, sizeof(Task) * most, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<Task*>(memory);
+  }
 
-  [[gnu::noinline]] Task* make() try {
+  [[gnu::noinline]] Task* make() {
     const std::scoped_lock lock(mutex_);
-    Task* task = nullptr;
-    if (free_.take(task)) return task;
-    const uint32_t count = std::min(kSlab, most_ - made_.load(std::memory_order_relaxed));
+    if (Task* const task = free_.take()) return task;
+    const uint32_t first = made_.load(std::memory_order_relaxed);
+    const uint32_t count = std::min(kMadeAtOnce, most_ - first);
     if (count == 0) return nullptr;
-    Slab& slab = slabs_.emplace_back(Slab{std::make_unique<Task[]>(count), count});
-    made_.fetch_add(count, std::memory_order_relaxed);
-    for (uint32_t i = 1; i < count; ++i) give_back(slab.tasks[i]);
-    return &slab.tasks[0];
-  } catch (const std::bad_alloc&) {
-    return nullptr;
+    for (uint32_t i = 0; i < count; ++i) ::new (&tasks_[first + i]) Task();
+    made_.store(first + count, std::memory_order_relaxed);
+    for (uint32_t i = count - 1; i > 0; --i) free_.give(tasks_[first + i]);
+    return &tasks_[first];
   }
 
   [[gnu::noinline]] Task* make_one() try {
@@ -106,11 +108,11 @@ class TaskPool {
   }
 
   const uint32_t most_;
-  MpmcQueue<Task*> free_;
-  std::atomic<uint32_t> made_{0};    // relaxed: a bound, and a sum
+  Task* const tasks_;
+  FreeList<Task> free_;
+  std::atomic<uint32_t> made_{0};    // relaxed: a bound, and a sum; changed under the lock
   std::atomic<uint64_t> beyond_{0};  // of singles_, relaxed
-  std::mutex mutex_;                 // guards slabs_ and singles_
-  std::vector<Slab> slabs_;
+  std::mutex mutex_;                 // guards singles_
   std::unordered_map<Task*, std::unique_ptr<Task>> singles_;
 };
 

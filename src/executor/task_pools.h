@@ -4,6 +4,7 @@
 // another may need. Threads as TaskPool.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -16,6 +17,12 @@ class TaskPools {
   // `most` tasks at once outside of the program's own groups; `own`: of each of those.
   TaskPools(uint32_t most, const std::vector<uint32_t>& own) : common_(most) {
     for (const uint32_t of_group : own) own_.push_back(std::make_unique<TaskPool>(of_group));
+  }
+
+  // False: there are no addresses left for so many tasks.
+  bool valid() const {
+    return common_.valid() &&
+           std::all_of(own_.begin(), own_.end(), [](const auto& pool) { return pool->valid(); });
   }
 
   TaskPool& of(uint8_t group) {

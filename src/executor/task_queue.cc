@@ -48,7 +48,10 @@ uint32_t TaskQueue::take(std::span<Request*> out) {
   for (uint32_t turn = groups_of_rest_; taken < out.size() && groups_of_rest_ != 0;) {
     const auto group = static_cast<uint32_t>(std::countr_zero(turn));
     Task*& first = rest_[group].first;
-    out[taken++] = std::exchange(first, first->next_in_list);
+    Task* const task = std::exchange(first, first->next_in_list);
+    task->datapath = this;
+    task->arrived = clock_.at(task->submitted_cycles);
+    out[taken++] = task;
     if (first == nullptr) groups_of_rest_ &= ~(1u << group);
     turn &= turn - 1;
     if (turn == 0) turn = groups_of_rest_;

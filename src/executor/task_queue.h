@@ -23,6 +23,7 @@
 #include "datapath/wake_token.h"
 #include "executor/idle_queues.h"
 #include "executor/task_pools.h"
+#include "mechanism/clock/clock.h"
 
 namespace rubato {
 
@@ -33,7 +34,6 @@ class TaskQueue : public DatapathQueue {
   bool valid() const { return event_.valid(); }
 
   void submit(Task& task) {
-    task.datapath = this;
     if (inbox_.push(task)) wake();
   }
 
@@ -75,6 +75,7 @@ class TaskQueue : public DatapathQueue {
   uint32_t take(std::span<Request*> out);
 
   const uint32_t index_;
+  const Clock clock_ = process_clock();
   TaskPools& pools_;
   IdleQueues& idle_;
   alignas(limits::kCacheLineBytes) PushList<Task> inbox_;

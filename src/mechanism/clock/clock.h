@@ -36,12 +36,21 @@ class Clock {
 
   Instant now() const {
     if (!counter_) return Instant(kernel_ns());
-    return Instant(base_ns_ + to_ns(read_counter() - base_cycles_));
+    return at(read_counter());
   }
 
-  // The raw counter, for differences and for seeding; nanoseconds where the counter is not used.
+  // The raw counter, for differences, for seeding and for at(); nanoseconds where the counter is
+  // not used.
   uint64_t cycles() const {
     return counter_ ? read_counter() : static_cast<uint64_t>(kernel_ns());
+  }
+  bool uses_counter() const { return counter_; }
+  // The same in fewer instructions. Requires uses_counter().
+  static uint64_t counted_cycles() { return read_counter(); }
+  // When cycles() had that value.
+  Instant at(uint64_t cycles) const {
+    if (!counter_) return Instant(static_cast<int64_t>(cycles));
+    return Instant(base_ns_ + to_ns(cycles - base_cycles_));
   }
 
   // Rate of cycles().

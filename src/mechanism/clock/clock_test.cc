@@ -54,6 +54,15 @@ TEST(Clock, never_goes_backwards_on_one_thread) {
   }
 }
 
+TEST(Clock, the_time_of_cycles_is_that_of_now) {
+  for (const Clock& clock : {process_clock(), Clock::from_kernel().value()}) {
+    const Instant before = clock.now();
+    const Instant between = clock.at(clock.cycles());
+    EXPECT_LE(before, between);
+    EXPECT_LE(between, clock.now());
+  }
+}
+
 TEST(Clock, agrees_with_the_kernel_on_how_long_something_took) {
   const Clock clock = Clock::calibrate().value();
   const Clock kernel = Clock::from_kernel().value();

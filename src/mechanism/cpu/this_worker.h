@@ -29,12 +29,13 @@ namespace rubato {
 #if defined(__x86_64__)
 // In no other way, so that no compiler keeps the address of a thread's word across a switch.
 [[gnu::always_inline]] inline bool on_worker() {
-  uint64_t word;
+  uint64_t offset;
+  bool is_one;
   asm volatile(
-      "movq rubato_worker_word@gottpoff(%%rip), %0\n\t"
-      "movl %%fs:(%0), %k0"
-      : "=r"(word));
-  return static_cast<uint32_t>(word) != 0;
+      "movq rubato_worker_word@gottpoff(%%rip), %1\n\t"
+      "cmpl $0, %%fs:(%1)"
+      : "=@ccne"(is_one), "=r"(offset));
+  return is_one;
 }
 #else
 bool on_worker();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mechanism/fiber/sanitizer.h"
+#include "mechanism/queue/free_list.h"
 #include "mechanism/queue/mpmc_queue.h"
 #include "mechanism/queue/ordered_queue.h"
 #include "mechanism/queue/spsc_queue.h"
@@ -240,6 +241,73 @@ TEST(Interleave, ordered_gives_the_smallest_that_was_left) {
       run.expect(log->queue.first_key() == Ordered<>::kNoKey, "a first key of nothing");
     });
   }));
+}
+
+// Three nodes of a free list, and what two threads do with them.
+template <Weaken kWeaken>
+struct Nodes {
+  struct Node {
+    FreeLink<model::Sync<kWeaken>> free_link;
+    model::Plain<int> taken;
+  };
+  explicit Nodes(bool forgets) : forgets_times(forgets) {
+    for (Node& node : nodes) list.give(node);
+  }
+  Node* take() {
+    Node* const node = list.take();
+    if (node != nullptr) node->taken = node->taken + 1;
+    return node;
+  }
+  void give(Node* node) {
+    if (node == nullptr) return;
+    if (forgets_times) node->free_link.times = node->free_link.times - 1;
+    list.give(*node);
+  }
+  // Takes what is left; each node once.
+  void check(Execution& run, uint32_t kept) {
+    run.expect(list.depth() == nodes.size() - kept, "depth of the list");
+    std::array<Node*, 3> left{};
+    for (uint32_t i = 0; i < nodes.size() - kept; ++i) {
+      left[i] = list.take();
+      run.expect(left[i] != nullptr, "a node is lost");
+      for (uint32_t j = 0; j < i; ++j) run.expect(left[i] != left[j], "a node is there twice");
+      for (const Node* own : keeps) run.expect(left[i] != own, "a node is there that was taken");
+    }
+    run.expect(list.take() == nullptr, "a node too many");
+  }
+
+  std::array<Node, 3> nodes;
+  FreeList<Node, model::Sync<kWeaken>> list{nodes.data()};
+  std::array<const Node*, 2> keeps{};
+  const bool forgets_times;  // a node comes back as if it had not been away
+};
+
+// One takes a node and keeps it; of the two that the other takes, the first comes back.
+template <Weaken kWeaken = Weaken{}>
+Report explore_nodes(const Bounds& bounds, bool forgets_times = false) {
+  return model::explore(bounds, [forgets_times](Execution& run) {
+    auto nodes = std::make_shared<Nodes<kWeaken>>(forgets_times);
+    run.thread([nodes] { nodes->keeps[0] = nodes->take(); });
+    run.thread([nodes, &run] {
+      auto* const first = nodes->take();
+      nodes->keeps[1] = nodes->take();
+      nodes->give(first);
+      const uint32_t depth = nodes->list.depth();
+      run.expect(depth == 1 || depth == 2, "depth beside the other thread");
+    });
+    run.finally([nodes, &run] { nodes->check(run, 2); });
+  });
+}
+
+TEST(Interleave, free_list_between_two_threads) { expect_sound(explore_nodes(within(4, 3))); }
+
+TEST(Interleave, checker_notices_a_free_list_without_times) {
+  EXPECT_NE(explore_nodes(within(2, 2), true).failure, "");
+}
+
+TEST(Interleave, checker_notices_a_free_list_without_acquire_or_release) {
+  EXPECT_NE(explore_nodes<kWeakLoads>(within(2, 2)).failure, "");
+  EXPECT_NE((explore_nodes<Weaken{.exchanges = true}>(within(2, 2)).failure), "");
 }
 
 TEST(Interleave, checker_notices_spsc_without_acquire_or_release) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "mechanism/queue/free_list.h"
 #include "mechanism/queue/local_queue.h"
 #include "mechanism/queue/managed_queue.h"
 #include "mechanism/queue/mpmc_queue.h"
@@ -107,6 +109,40 @@ TEST(SpinLock, keeps_threads_apart) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(count, kThreads * kRounds);
+}
+
+// Fewer nodes than the threads want, but one for each. Who has one writes to it, which
+// ThreadSanitizer sees.
+TEST(QueueStress, free_list_between_threads_that_hold_two_nodes_each) {
+  struct Node {
+    FreeLink<> free_link;
+    uint64_t taken = 0;
+  };
+  constexpr uint64_t kRounds = 50'000;
+  std::array<Node, 5> nodes;
+  FreeList<Node> list(nodes.data());
+  for (Node& node : nodes) list.give(node);
+  std::atomic<uint64_t> taken{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      for (uint64_t round = 0; round < kRounds; ++round) {
+        const std::array<Node*, 2> own{list.take(), list.take()};
+        EXPECT_NE(own[0], nullptr);
+        for (Node* const node : own) {
+          if (node == nullptr) continue;
+          ++node->taken;
+          taken.fetch_add(1, std::memory_order_relaxed);
+          list.give(*node);
+        }
+        EXPECT_LE(list.depth(), nodes.size());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(list.depth(), nodes.size());
+  for (const Node& node : nodes) taken.fetch_sub(node.taken);
+  EXPECT_EQ(taken.load(), 0u);
 }
 
 TEST(QueueStress, spsc_between_two_threads) {
