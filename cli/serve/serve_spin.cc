@@ -119,10 +119,10 @@ int SpinCommand::serve_rpc(Reloader& reloader) {
 }
 
 int SpinCommand::serve_datagrams(Reloader& reloader) {
-  spin::DatagramSpin application(spin());
+  spin::DatagramSpin application(spin(), wire_.keeps_order);
   auto wire = open_wire(wire_, options(), options().tcp.port);
   if (!wire.ok()) return refuse(*this, kFailed, wire.error());
-  auto datapath = DatagramDatapath::open(std::move(*wire), application);
+  auto datapath = DatagramDatapath::open(std::move(*wire), application, application);
   if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
   DatagramDatapath& opened = **datapath;
   options().serving.more_metrics = [&opened](OpenMetrics& out) {
@@ -142,7 +142,8 @@ Status SpinCommand::check() {
     return Error{"--handover: is for TCP, not for --udp or --rpc udp"};
   }
   if (udp_ && rpc_.spoken()) return Error{"--udp: does not go with --rpc"};
-  const Status good = check_wire_options(receives_datagrams(), wire_, "--udp or --rpc udp");
+  Status good = check_wire_options(receives_datagrams(), wire_, "--udp or --rpc udp");
+  if (good.ok()) good = check_order(udp_, wire_, "--udp");
   if (!good) return good;
   if (rpc_.spoken()) runtime.overload = Overload::kCredits;
   return check_rpc_options(rpc_.spoken(), "--rpc tcp or udp", options());

@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The live runtime on datagrams: replies leave before a request that may keep the worker for long.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <map>
+#include <mutex>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "datapath/datagram_datapath.h"
+#include "datapath/testing/datagram_bed.h"
 #include "datapath/udp_wire.h"
+#include "mechanism/clock/clock.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "runtime/testing/letter_app.h"
 
 namespace rubato {
@@ -58,6 +68,80 @@ TEST(RuntimeDatagrams, checkpoints_of_a_request_send_the_replies_of_those_before
   serve_burst(options, 2, [](const auto& unsent) {
     checkpoints_until([&] { return unsent() == 0; });
   });
+}
+
+// Sockets whose groups are dealt to worker 0 of two, and the requests of each that are underway.
+class SkewedClients {
+ public:
+  static constexpr uint32_t kSockets = 8;
+  static constexpr uint32_t kWindow = 4;
+
+  explicit SkewedClients(uint16_t port) {
+    const SocketAddress to = resolve("127.0.0.1", port).value();
+    while (fds_.size() < kSockets) {
+      Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length);
+      sockaddr_in mine{};
+      socklen_t length = sizeof mine;
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&mine), &length);
+      (ntohs(mine.sin_port) % 2 == 0 ? fds_ : others_).push_back(std::move(fd));
+    }
+  }
+  // Sends the next requests, "S" and a number, and waits for all replies.
+  void round() {
+    for (const Fd& fd : fds_) {
+      for (uint32_t i = 0; i < kWindow; ++i) {
+        const std::string text = "S" + std::to_string(sent_ + i) + "\n";
+        ASSERT_GT(::send(fd.get(), text.data(), text.size(), 0), 0);
+      }
+    }
+    sent_ += kWindow;
+    char bytes[32];
+    for (const Fd& fd : fds_) {
+      for (uint32_t i = 0; i < kWindow; ++i) ASSERT_GT(::recv(fd.get(), bytes, sizeof bytes, 0), 0);
+    }
+  }
+
+ private:
+  std::vector<Fd> fds_;
+  std::vector<Fd> others_;  // keep their ports
+  uint32_t sent_ = 0;
+};
+
+// SBB 4.5.1, by the steering table of a datagram datapath.
+TEST(RuntimeDatagrams, sbb_moves_flows_of_an_overloaded_worker_and_they_keep_their_order) {
+  LetterApp app;
+  const testing::FlowsInOrder rules;
+  auto datapath =
+      DatagramDatapath::open(UdpWire::open({.queues = 2}).value(), app, rules).value();
+  if (datapath->wire().describe().find("steered by") == std::string::npos) GTEST_SKIP();
+  std::mutex mutex;
+  std::map<uint64_t, uint32_t> due;  // by the flow
+  std::atomic<uint64_t> wrong{0};
+  std::atomic<bool> elsewhere{false};
+  app.on('S') = [&](Request& request) {
+    const PreemptDisableGuard whole;
+    const std::lock_guard guard(mutex);
+    const auto number = static_cast<uint32_t>(std::stoul(std::string(request.payload.substr(1))));
+    if (due[request.flow]++ != number) ++wrong;
+    if (request.datapath == &datapath->queue(WorkerId{1})) elsewhere = true;
+  };
+  RuntimeOptions options;
+  options.policy = "sbb";
+  options.workers = 2;
+  options.policy_settings = {{"light_to_busy", "1"}, {"busy_to_overloaded", "2"},
+                             {"overloaded_to_busy", "1"}, {"rounds", "1"}};
+  auto runtime = Runtime::create(options, *datapath, app).value();
+  std::thread server([&] { runtime->run(); });
+  SkewedClients clients(datapath->wire().port());
+  const Instant deadline = now() + Nanos::seconds(30);
+  while (!elsewhere && now() < deadline && !HasFatalFailure()) clients.round();
+  runtime->stop();
+  server.join();
+  EXPECT_TRUE(elsewhere);
+  EXPECT_GT(datapath->stats().flows_steered, 0u);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(datapath->in_flight(), 0u);
 }
 
 }  // namespace

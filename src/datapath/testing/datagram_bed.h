@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "datapath/datagram.h"
+#include "datapath/datagram_datapath.h"
 #include "datapath/request.h"
 
 namespace rubato::testing {
@@ -49,6 +50,11 @@ class EchoDatagrams final : public Protocol {
     void answer(Request& request) override { request.reply->append("answered"); }
   };
   std::unique_ptr<Session> open(const Peer&) override { return std::make_unique<EchoSession>(); }
+};
+
+class FlowsInOrder final : public DatagramRules {
+ public:
+  bool keeps_order() const override { return true; }
 };
 
 }  // namespace rubato::testing
