@@ -7,8 +7,8 @@
 // A flow that has requests in hand has an entry, whose requests form a list; only its first is in
 // service. Of moves between queues (SBB 4.5.1): what comes in by the old queue goes before what
 // comes in by the new one. So a datagram of a group that has just moved waits until the old queue
-// has been emptied after its arrival. The network keeps the order of a flow, so its datagrams for the
-// old queue lie there by then. A move is over when nothing waits and the old queue was emptied
+// has been emptied after its arrival. The network keeps the order of a flow, so its datagrams for
+// the old queue lie there by then. A move is over when nothing waits and the old queue was emptied
 // kSettles after the table was rewritten, which covers a lookup that was under way then; meanwhile
 // the group is not moved again.
 //
