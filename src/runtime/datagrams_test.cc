@@ -20,6 +20,7 @@
 #include "datapath/testing/datagram_bed.h"
 #include "datapath/udp_wire.h"
 #include "mechanism/clock/clock.h"
+#include "mechanism/cpu/this_worker.h"
 #include "mechanism/preempt/preempt_disable.h"
 #include "runtime/testing/letter_app.h"
 
@@ -70,13 +71,14 @@ TEST(RuntimeDatagrams, checkpoints_of_a_request_send_the_replies_of_those_before
   });
 }
 
-// Sockets whose groups are dealt to worker 0 of two, and the requests of each that are underway.
+// Sockets whose groups are dealt to the first half of so many workers, and the requests of each
+// that are underway.
 class SkewedClients {
  public:
   static constexpr uint32_t kSockets = 8;
   static constexpr uint32_t kWindow = 4;
 
-  explicit SkewedClients(uint16_t port) {
+  SkewedClients(uint16_t port, uint32_t workers) {
     const SocketAddress to = resolve("127.0.0.1", port).value();
     while (fds_.size() < kSockets) {
       Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -84,7 +86,8 @@ class SkewedClients {
       sockaddr_in mine{};
       socklen_t length = sizeof mine;
       ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&mine), &length);
-      (ntohs(mine.sin_port) % 2 == 0 ? fds_ : others_).push_back(std::move(fd));
+      const bool first_half = ntohs(mine.sin_port) % kSteeringGroups % workers < workers / 2;
+      (first_half ? fds_ : others_).push_back(std::move(fd));
     }
   }
   // Sends the next requests, "S" and a number, and waits for all replies.
@@ -133,7 +136,7 @@ TEST(RuntimeDatagrams, sbb_moves_flows_of_an_overloaded_worker_and_they_keep_the
                              {"overloaded_to_busy", "1"}, {"rounds", "1"}};
   auto runtime = Runtime::create(options, *datapath, app).value();
   std::thread server([&] { runtime->run(); });
-  SkewedClients clients(datapath->wire().port());
+  SkewedClients clients(datapath->wire().port(), 2);
   const Instant deadline = now() + Nanos::seconds(30);
   while (!elsewhere && now() < deadline && !HasFatalFailure()) clients.round();
   runtime->stop();
@@ -142,6 +145,39 @@ TEST(RuntimeDatagrams, sbb_moves_flows_of_an_overloaded_worker_and_they_keep_the
   EXPECT_GT(datapath->stats().flows_steered, 0u);
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(datapath->in_flight(), 0u);
+}
+
+// Altocumulus, sections IV and V, with two groups and all load at the first: its manager, a step of
+// the workers or of a thread of its own, sends requests to the other, whose workers run them.
+TEST(RuntimeDatagrams, altocumulus_sends_requests_of_a_busy_group_to_the_other) {
+  for (const PreemptionClock clock : {PreemptionClock::kSelf, PreemptionClock::kTimerCore}) {
+    LetterApp app;
+    auto datapath = DatagramDatapath::open(UdpWire::open({.queues = 4}).value(), app).value();
+    if (datapath->wire().describe().find("steered by") == std::string::npos) GTEST_SKIP();
+    std::atomic<uint64_t> elsewhere{0};  // were sent, and ran in the other group
+    std::atomic<uint64_t> moves{0};
+    app.on('S') = [&](Request& request) {
+      moves += request.moves;
+      elsewhere += request.moves > 0 && this_worker() >= 2 ? 1 : 0;
+      const Instant end = now() + Nanos::micros(50);
+      while (now() < end) checkpoint();
+    };
+    RuntimeOptions options;
+    options.policy = "altocumulus";
+    options.workers = 4;
+    options.preemption_clock = clock;
+    options.policy_settings = {{"group", "2"}, {"k", "1"}, {"upper_bound", "1"}, {"bulk", "4"}};
+    auto runtime = Runtime::create(options, *datapath, app).value();
+    std::thread server([&] { runtime->run(); });
+    SkewedClients clients(datapath->wire().port(), 4);
+    const Instant deadline = now() + Nanos::seconds(30);
+    while (elsewhere < 20 && now() < deadline && !HasFatalFailure()) clients.round();
+    runtime->stop();
+    server.join();
+    EXPECT_GE(elsewhere, 20u);
+    EXPECT_EQ(runtime->stats().moved, moves);
+    EXPECT_EQ(datapath->in_flight(), 0u);
+  }
 }
 
 }  // namespace
