@@ -156,13 +156,17 @@ TEST(DatagramStress, flows_that_keep_their_order_keep_it_while_they_move) {
   std::vector<Flow> flows(65536);  // by the port of the client
   std::atomic<uint64_t> wrong{0};
   std::atomic<uint64_t> moved{0};
+  std::atomic<Datapath*> served{nullptr};
   Crowd crowd(open_wire(), rules, [&](const Request& request) {
     const auto& datagram = static_cast<const DatagramRequest&>(request).datagram;
     const auto number = static_cast<uint32_t>(std::stoul(std::string(request.payload)));
     Flow& flow = flows[datagram.peer.port];
     wrong += flow.due.exchange(number + 1) == number ? 0 : 1;
     moved += flow.came_by.exchange(request.datapath) == request.datapath ? 0 : 1;
+    const WorkerId next{number / 4 % Crowd::kWorkers};
+    if (number % 4 == 0) served.load()->steer(request.flow, next);
   });
+  served = &crowd.datapath();
   OrderedClients clients(crowd.datagram_port());
   const Instant deadline = datapath_now() + Nanos::seconds(1200);
   while (crowd.steers() && moved < least && datapath_now() < deadline) {
