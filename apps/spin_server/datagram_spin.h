@@ -8,22 +8,26 @@
 
 #include <memory>
 
+#include "datapath/datagram_datapath.h"
 #include "spin_server/spin_server.h"
 
 namespace rubato::spin {
 
 inline constexpr size_t kDatagramIdBytes = 8;
 
-class DatagramSpin final : public Application, public Protocol {
+class DatagramSpin final : public Application, public Protocol, public DatagramRules {
  public:
-  explicit DatagramSpin(const SpinOptions& options) : options_(options) {}
+  DatagramSpin(const SpinOptions& options, bool keeps_order)
+      : options_(options), keeps_order_(keeps_order) {}
 
   std::unique_ptr<Session> open(const Peer& peer) override;
+  bool keeps_order() const override { return keeps_order_; }
   void handle(Request& request) override;
   void slow(const Request& request, const Completion& times) override;
 
  private:
   const SpinOptions options_;
+  const bool keeps_order_;
 };
 
 }  // namespace rubato::spin

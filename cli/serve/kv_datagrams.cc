@@ -37,8 +37,11 @@ void add_kv_datagram_options(CommandLine& command, KvDatagramOptions& options) {
 }
 
 Status check_kv_datagrams(const KvDatagramOptions& options, const ServeOptions& serve) {
-  const Status good = check_wire_options(options.any(), options.wire,
-                                         "--memcached-udp-port or --rpc-udp-port");
+  Status good = check_wire_options(options.any(), options.wire,
+                                   "--memcached-udp-port or --rpc-udp-port");
+  if (good.ok()) {
+    good = check_order(options.memcached_port >= 0, options.wire, "--memcached-udp-port");
+  }
   if (!good.ok()) return good;
   if (options.any() && !serve.handover.empty()) {
     return Error{"--handover: is for TCP, not for --memcached-udp-port or --rpc-udp-port"};
@@ -58,6 +61,7 @@ Status check_kv_datagrams(const KvDatagramOptions& options, const ServeOptions& 
 Result<std::unique_ptr<KvDatagrams>> KvDatagrams::open(const KvDatagramOptions& options,
                                                        const ServeOptions& serve) {
   std::unique_ptr<KvDatagrams> opened(new KvDatagrams());
+  opened->keeps_order_ = options.wire.keeps_order;
   const auto open_port = [&](int port, std::unique_ptr<DatagramWire>& to) -> Status {
     if (port < 0) return Done{};
     auto wire = open_wire(options.wire, serve, static_cast<uint16_t>(port));
@@ -80,7 +84,7 @@ Status KvDatagrams::attach(const ServeOptions& serve, kv::Server& server,
 }
 
 Status KvDatagrams::attach_memcached(kv::Server& server) {
-  memcached_port_ = std::make_unique<kv::MemcachedDatagramPort>(server);
+  memcached_port_ = std::make_unique<kv::MemcachedDatagramPort>(server, keeps_order_);
   auto datapath =
       DatagramDatapath::open(std::move(memcached_wire_), *memcached_port_, *memcached_port_);
   if (!datapath.ok()) return Error{datapath.error()};

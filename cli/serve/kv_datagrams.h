@@ -58,6 +58,7 @@ class KvDatagrams {
   Status attach_rpc(const ServeOptions& serve, kv::Server& server,
                     rpc::AdmissionController& admission);
 
+  bool keeps_order_ = false;
   std::unique_ptr<DatagramWire> memcached_wire_;  // these two until attach
   std::unique_ptr<DatagramWire> rpc_wire_;
   std::unique_ptr<kv::MemcachedDatagramPort> memcached_port_;

@@ -13,6 +13,7 @@
 #include "cli/serve/serve_program.h"
 #include "datapath/datagram_datapath.h"
 #include "datapath/datagram_exposition.h"
+#include "datapath/net_worker.h"
 #include "process/capabilities.h"
 #include "runtime/runtime.h"
 #include "spin_server/datagram_spin.h"
@@ -39,8 +40,9 @@ class SpinCommand final : public ServeProgram {
   int serve_rpc(Reloader& reloader);
   int serve_datagrams(Reloader& reloader);
   // `tcp` is the datapath if connections are files, else null.
-  int serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp, Application& application,
+  int serve(Reloader& reloader, Datapath& network, TcpDatapath* tcp, Application& application,
             const std::string& where);
+  void expose_net_worker(const NetWorkerDatapath& net_worker);
   std::string place(uint16_t port) const {
     return fmt::format("on {}:{}", options().server.bind, port);
   }
@@ -51,6 +53,7 @@ class SpinCommand final : public ServeProgram {
   RpcServeOptions rpc_;
   WireOptions wire_;
   bool udp_ = false;  // plain datagrams
+  bool net_worker_ = false;
   Nanos long_over_ = Nanos::micros(10);
 };
 
@@ -72,7 +75,16 @@ void apply_live(Reloader& reloader, Runtime& runtime, TcpDatapath* tcp) {
   });
 }
 
-int SpinCommand::serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp,
+// Its figures come behind those of the datapath.
+void SpinCommand::expose_net_worker(const NetWorkerDatapath& net_worker) {
+  options().serving.more_metrics = [&net_worker, network = options().serving.more_metrics](
+                                       OpenMetrics& out) {
+    if (network) network(out);
+    net_worker.expose(out);
+  };
+}
+
+int SpinCommand::serve(Reloader& reloader, Datapath& network, TcpDatapath* tcp,
                        Application& application, const std::string& where) {
   ServeOptions& options = this->options();
   if (receives_datagrams()) {
@@ -81,6 +93,14 @@ int SpinCommand::serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp,
     }
   }
   options.runtime.slow_threshold = options.log.slow_threshold();
+  std::unique_ptr<NetWorkerDatapath> net_worker;
+  if (net_worker_) {
+    auto opened = NetWorkerDatapath::open(network);
+    if (!opened.ok()) return refuse(*this, kFailed, opened.error());
+    net_worker = std::move(*opened);
+    expose_net_worker(*net_worker);
+  }
+  Datapath& datapath = net_worker_ ? *net_worker : network;
   auto runtime = Runtime::create(options.runtime, datapath, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
   apply_live(reloader, **runtime, tcp);
@@ -93,7 +113,8 @@ int SpinCommand::serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp,
   if (!otlp.ok()) return refuse(*this, kFailed, otlp.error());
   options.serving.announcement =
       fmt::format("rubato serve spin: policy {}, {} worker(s), {}, {}", options.runtime.policy,
-                  options.runtime.workers, preemption_text(options), where);
+                  options.runtime.workers, preemption_text(options),
+                  net_worker_ ? "a net worker, " + where : where);
   if (tcp != nullptr) {
     options.serving.connections.wanted = options.server.max_connections;
     options.serving.connections.report = [tcp, &options](uint32_t most) {
@@ -119,10 +140,10 @@ int SpinCommand::serve_rpc(Reloader& reloader) {
 }
 
 int SpinCommand::serve_datagrams(Reloader& reloader) {
-  spin::DatagramSpin application(spin());
+  spin::DatagramSpin application(spin(), wire_.keeps_order);
   auto wire = open_wire(wire_, options(), options().tcp.port);
   if (!wire.ok()) return refuse(*this, kFailed, wire.error());
-  auto datapath = DatagramDatapath::open(std::move(*wire), application);
+  auto datapath = DatagramDatapath::open(std::move(*wire), application, application);
   if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
   DatagramDatapath& opened = **datapath;
   options().serving.more_metrics = [&opened](OpenMetrics& out) {
@@ -142,7 +163,12 @@ Status SpinCommand::check() {
     return Error{"--handover: is for TCP, not for --udp or --rpc udp"};
   }
   if (udp_ && rpc_.spoken()) return Error{"--udp: does not go with --rpc"};
-  const Status good = check_wire_options(receives_datagrams(), wire_, "--udp or --rpc udp");
+  if (net_worker_ && rpc_.spoken()) return Error{"--net-worker: does not go with --rpc"};
+  if (net_worker_ && runtime.allocates_cores()) {
+    return Error{"--net-worker: does not go with --cores, as it takes the arrivals of all workers"};
+  }
+  Status good = check_wire_options(receives_datagrams(), wire_, "--udp or --rpc udp");
+  if (good.ok()) good = check_order(udp_, wire_, "--udp");
   if (!good) return good;
   if (rpc_.spoken()) runtime.overload = Overload::kCredits;
   return check_rpc_options(rpc_.spoken(), "--rpc tcp or udp", options());
@@ -170,6 +196,9 @@ void SpinCommand::declare(CommandLine& command) {
                    "Take each request as a datagram of its own instead of RESP over TCP "
                    "(docs/DATAPATHS.md)");
   add_wire_options(command, wire_);
+  command.add_flag("--net-worker", net_worker_,
+                   "Receive by a thread of its own, which queues requests by type and hands them "
+                   "to the workers, as Persephone's net worker does (docs/DATAPATHS.md)");
   add_micros(command, "--long-over", long_over_,
              "Requests of this service time or more are long unless they say otherwise", "10us");
 }

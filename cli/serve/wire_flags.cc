@@ -67,6 +67,14 @@ void add_wire_options(CommandLine& command, WireOptions& options) {
              "How long an idle worker of --datapath dpdk sleeps between its looks; 0, the default, "
              "= not at all, so that its CPU is always busy",
              "");
+  command.add_flag("--keep-order", options.keeps_order,
+                   "Run the datagrams of each client one after the other, as they came, and send "
+                   "each reply before the next one runs; else they are independent");
+}
+
+Status check_order(bool independent, const WireOptions& options, const char* needs) {
+  if (independent || !options.keeps_order) return Done{};
+  return Error{std::string("--keep-order: needs ") + needs};
 }
 
 bool WireOptions::takes_interface() const { return !datapath.empty() && datapath != kKernel; }

@@ -23,7 +23,7 @@
 // Wires that can have a table that steer_group rewrites while they run.
 //
 // Order. A wire keeps none: datagrams are lost, doubled and reordered on their way anyway. What a
-// flow promises is up to the protocol (Session::concurrency).
+// flow promises is up to the protocol (Session::concurrency, DatagramRules::keeps_order).
 #pragma once
 
 #include <array>

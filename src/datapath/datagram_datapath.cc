@@ -11,17 +11,30 @@
 namespace rubato {
 namespace {
 
-constexpr uint64_t kLeastFlow = uint64_t{1} << 63;
+constexpr uint64_t kLeastFlow = uint64_t{1} << 60;
+// The numbers end before twice that, so that two bits are left beside them in a word.
+constexpr int kFreeBits = 4;
 
 // Nothing of a datagram's reply has left before it is finished.
 void take_back_all(ReplyBuffer& reply) {
   static_cast<void>(reply.take_back(reply.mark() - reply.size()));
 }
 
+// True: the request has its reply already, that of the session, or a refusal while the server
+// drains.
+bool answered(DatagramRequest& request, const DatagramDatapath::Shared& shared) {
+  if (!request.at_once && !shared.draining.is_set()) return false;
+  request.at_once ? request.session->answer(request) : request.session->refuse(request);
+  return true;
+}
+
 }  // namespace
 
-DatagramQueue::DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol)
+DatagramQueue::DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol,
+                             const std::vector<std::unique_ptr<DatagramQueue>>& all)
     : shared_(shared),
+      me_(worker),
+      all_(all),
       wire_queue_(shared.wire->queue(worker)),
       session_(protocol.open({worker.value + uint64_t{1}, "datagrams", 0})),
       last_poll_(datapath_now()) {}
@@ -50,19 +63,26 @@ uint32_t DatagramQueue::poll(std::span<Request*> out) {
   const Instant now = datapath_now();
   const bool late = left_some_ || now - last_poll_ > kLateLook;
   last_poll_ = now;
+  if (shared_.order != nullptr) return poll_in_order(out, now, late);
   const auto room = std::span(arrived_).first(std::min(out.size(), arrived_.size()));
   const uint32_t n = wire_queue_.receive(room, now, late);
   left_some_ = n == room.size() || wire_queue_.has_left_over();
   uint32_t handed = 0;
   for (uint32_t i = 0; i < n; ++i) {
-    DatagramRequest& request = take_spare();
-    if (admit(arrived_[i], request)) out[handed++] = &request;
+    DatagramRequest* const request = take_up(arrived_[i]);
+    if (request == nullptr) continue;
+    if (answered(*request, shared_)) {
+      finish(*request);
+    } else {
+      out[handed++] = request;
+    }
   }
   return handed;
 }
 
-// False: it was no request, or it is answered already: refused, while the server drains.
-bool DatagramQueue::admit(const Datagram& datagram, DatagramRequest& request) {
+// Null: it was no request.
+DatagramRequest* DatagramQueue::take_up(const Datagram& datagram) {
+  DatagramRequest& request = take_spare();
   const RequestState fresh;  // not RequestState{}, which the compiler clears as a whole, slowly
   static_cast<RequestState&>(request) = fresh;
   request.datagram = datagram;
@@ -79,14 +99,10 @@ bool DatagramQueue::admit(const Datagram& datagram, DatagramRequest& request) {
   if (!understand(datagram, request)) {
     wire_queue_.release(datagram);
     returned_.push(request);
-    return false;
+    return nullptr;
   }
   ++taken_;
-  const bool draining = shared_.draining.is_set();
-  if (!request.at_once && !draining) return true;
-  request.at_once ? session_->answer(request) : session_->refuse(request);
-  finish(request);
-  return false;
+  return &request;
 }
 
 // False: it is no request, or not one that is served, which is counted.
@@ -103,9 +119,16 @@ bool DatagramQueue::understand(const Datagram& datagram, DatagramRequest& reques
   return good;
 }
 
-// Counted before the frame goes, as drain() waits for both.
 Request* DatagramQueue::finish(Request& of) {
   auto& request = static_cast<DatagramRequest&>(of);
+  if (shared_.order != nullptr) return end_in_order(request);
+  reply_to(request);
+  recycle(request);
+  return nullptr;
+}
+
+// Counted before the frame goes, as drain() waits for both.
+void DatagramQueue::reply_to(DatagramRequest& request) {
   if (request.reply->overflowed()) {
     take_back_all(*request.reply);
     request.session->refuse(request);
@@ -120,9 +143,11 @@ Request* DatagramQueue::finish(Request& of) {
     take_back_all(*request.reply);
     request.reply->shrink(DatagramRequest::kKeptBytes);
   }
+}
+
+void DatagramQueue::recycle(DatagramRequest& request) {
   returned_.push(request);
   finished_.fetch_add(1, std::memory_order_release);
-  return nullptr;
 }
 
 // Returns the bytes of all its datagrams. Of several, the last leaves in the frame.
@@ -156,9 +181,89 @@ size_t DatagramQueue::send_reply(DatagramRequest& request) {
   return sent;
 }
 
+uint32_t DatagramQueue::poll_in_order(std::span<Request*> out, Instant now, bool late) {
+  left_some_ = !receive_in_order(out.size(), now, late, runnable_);
+  settle(now);
+  uint32_t handed = 0;
+  while (handed < out.size() && !runnable_.empty()) {
+    DatagramRequest* request = runnable_.front();
+    runnable_.pop_front();
+    if (answered(*request, shared_)) request = end_in_order(*request);
+    if (request != nullptr) out[handed++] = request;
+  }
+  holds_some_.store(!runnable_.empty() || !waiting_.empty(), std::memory_order_relaxed);
+  return handed;
+}
+
+// Takes one burst. True: nothing was left behind it. Those that may run go to `runnable`.
+bool DatagramQueue::receive_in_order(size_t most, Instant now, bool late,
+                                     std::deque<DatagramRequest*>& runnable) {
+  const auto room = std::span(arrived_).first(std::min(most, arrived_.size()));
+  const uint32_t n = wire_queue_.receive(room, now, late);
+  for (uint32_t i = 0; i < n; ++i) {
+    DatagramRequest* const request = take_up(arrived_[i]);
+    if (request == nullptr) continue;
+    const auto old = shared_.order->old_queue(group_of(request->datagram.peer), me_);
+    if (old) {
+      waiting_.push_back({request, *old});
+      holds_some_.store(true, std::memory_order_relaxed);
+    } else if (shared_.order->enter(*request)) {
+      runnable.push_back(request);
+    }
+  }
+  const bool emptied = n < room.size() && !wire_queue_.has_left_over();
+  if (emptied) shared_.order->emptied(me_, now);
+  return emptied;
+}
+
+// Empties the old queues that requests wait for, as far as nobody else is at them.
+void DatagramQueue::settle(Instant now) {
+  while (!waiting_.empty()) {
+    const WorkerId old = waiting_.front().old_queue;
+    if (!all_[old.value]->empty_into(runnable_, now)) return;
+    std::erase_if(waiting_, [&](const Waiting& each) {
+      if (each.old_queue != old) return false;
+      if (shared_.order->enter(*each.request)) runnable_.push_back(each.request);
+      shared_.order->settled(group_of(each.request->datagram.peer));
+      return true;
+    });
+  }
+}
+
+// For the poller of another queue. False: something may be left, or the poller is busy; if it
+// sleeps, it is woken, as it keeps others out.
+bool DatagramQueue::empty_into(std::deque<DatagramRequest*>& runnable, Instant now) {
+  constexpr uint32_t kMostBursts = 512;
+  const PollLock lock(polling_);
+  if (!lock.held()) {
+    wake();
+    return false;
+  }
+  for (uint32_t burst = 0; burst < kMostBursts; ++burst) {
+    if (receive_in_order(arrived_.size(), now, true, runnable)) return true;
+  }
+  return false;
+}
+
+// Returns the next request of the flow that wants to run. The reply leaves before another worker
+// can send that of the next one.
+DatagramRequest* DatagramQueue::end_in_order(DatagramRequest& first) {
+  DatagramRequest* request = &first;
+  do {
+    auto& home = static_cast<DatagramQueue&>(*request->datapath);
+    home.reply_to(*request);
+    shared_.wire->here().push();
+    DatagramRequest* const next = shared_.order->leave(*request);
+    home.recycle(*request);
+    request = next;
+  } while (request != nullptr && answered(*request, shared_));
+  return request;
+}
+
 void DatagramQueue::wait_by(Nanos limit, const Sleep& sleep) {
   const PollLock lock(polling_);
-  if (!lock.held() || !sleep_.may_sleep()) return;
+  if (!lock.held() || holds_some_.load(std::memory_order_relaxed)) return;
+  if (!sleep_.may_sleep()) return;
   sleep(sleep_.longest(limit));
   last_poll_ = datapath_now();
 }
@@ -194,9 +299,12 @@ Result<std::unique_ptr<DatagramDatapath>> DatagramDatapath::open(std::unique_ptr
                                                                  const DatagramRules& rules) {
   std::unique_ptr<DatagramDatapath> datapath(new DatagramDatapath(rules));
   datapath->shared_.wire = std::move(wire);
+  if (rules.keeps_order()) {
+    datapath->shared_.order = std::make_unique<FlowOrder>(datapath->wire().queues());
+  }
   for (uint32_t i = 0; i < datapath->wire().queues(); ++i) {
-    datapath->queues_.push_back(
-        std::make_unique<DatagramQueue>(datapath->shared_, WorkerId{i}, protocol));
+    datapath->queues_.push_back(std::make_unique<DatagramQueue>(
+        datapath->shared_, WorkerId{i}, protocol, datapath->queues_));
     const Status started = datapath->queues_.back()->start();
     if (!started.ok()) return Error{started.error()};
   }
@@ -237,13 +345,16 @@ uint64_t DatagramDatapath::flow_of(const DatagramPeer& peer) {
   std::memcpy(halves, peer.address.data(), sizeof halves);
   uint64_t h = (halves[0] ^ (halves[1] * 0x9e3779b97f4a7c15) ^ peer.port) * 0xd6e8feb86659fd93;
   h ^= h >> 32;
-  return (h | kLeastFlow) / kSteeringGroups * kSteeringGroups + group_of(peer);
+  return (h >> kFreeBits | kLeastFlow) / kSteeringGroups * kSteeringGroups + group_of(peer);
 }
 
 bool DatagramDatapath::steer(uint64_t flow, WorkerId to) {
   const auto group = static_cast<uint32_t>(flow % kSteeringGroups);
   if (flow < kLeastFlow || shared_.draining.is_set()) return false;
-  if (!wire().steer_group(group, to)) return false;
+  const bool moved = shared_.order == nullptr
+                         ? wire().steer_group(group, to)
+                         : shared_.order->move(wire(), group, to, datapath_now());
+  if (!moved) return false;
   const bool back = to.value == group % queues();
   (back ? unsteered_ : steered_).fetch_add(1, std::memory_order_relaxed);
   return true;

@@ -4,8 +4,8 @@
 // (datapath/datagram.h). A request lies in the frame in which it arrived, and its reply is built in
 // the same frame. A longer reply leaves in several datagrams if the rules of the protocol number
 // them, else it becomes the session's refusal; where that does not fit either, nothing leaves, and
-// this is counted. Requests are independent: no order is kept, and a client may have any number
-// underway.
+// this is counted. Requests are independent unless the rules keep the order of flows, and a client
+// may have any number underway.
 //
 // The protocol makes one session per queue. Its frame() gets a datagram at a time, from the poller
 // of that queue; what it does not take as one whole request is dropped and counted. refuse() and
@@ -26,6 +26,7 @@
 #include "datapath/datagram.h"
 #include "datapath/datapath.h"
 #include "datapath/drain_flag.h"
+#include "datapath/flow_order.h"
 
 namespace rubato {
 
@@ -39,6 +40,10 @@ class DatagramRules {
 
   // False: the datagram is dropped and counted, and nothing answers it.
   virtual bool serves(const DatagramPeer&) const { return true; }
+
+  // True: requests of a flow are in service one after the other, as they came, and each reply
+  // leaves before the next begins (datapath/flow_order.h). Asked once.
+  virtual bool keeps_order() const { return false; }
 
   // Bytes in front of each datagram of a reply; the request's reply buffer holds what is behind
   // them. Zero: a reply is one datagram.
@@ -85,7 +90,8 @@ class DatagramDatapath final : public Datapath {
   bool steer(uint64_t flow, WorkerId to) override;
   bool unsteer(uint64_t flow) override;
 
-  // The number of a peer's flow: no datapath of connections has one so great.
+  // The number of a peer's flow: no datapath of connections has one so great, and workers can tell
+  // each other of it by hints (policy/flow_migration.h).
   static uint64_t flow_of(const DatagramPeer& peer);
 
   // The state that all queues share.
@@ -93,6 +99,7 @@ class DatagramDatapath final : public Datapath {
     explicit Shared(const DatagramRules& rules_in) : rules(rules_in) {}
     const DatagramRules& rules;
     std::unique_ptr<DatagramWire> wire;
+    std::unique_ptr<FlowOrder> order;  // null = none is kept
     DrainFlag<> draining;
     // No request's client is known to be gone.
     const std::atomic<ClientState> client{ClientState::kOpen};

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -28,18 +30,23 @@ struct DatagramRequest : Request {
   ReplyBuffer reply_of_parts;  // in its place, where a reply may have several datagrams
   std::unique_ptr<RequestData> own_data;
   DatagramRequest* next_in_list = nullptr;
+  DatagramRequest* next_of_flow = nullptr;  // FlowOrder's
 };
 
 class DatagramQueue final : public GuestQueue {
  public:
-  DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol);
+  // `all` is filled before the first poll.
+  DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol,
+                const std::vector<std::unique_ptr<DatagramQueue>>& all);
   ~DatagramQueue() override;
 
   // Set-up, before any other call.
   Status start() { return sleep_.start(wire_queue_); }
 
   uint32_t poll(std::span<Request*> out) override;
-  bool pending() const override { return wire_queue_.pending(); }
+  bool pending() const override {
+    return holds_some_.load(std::memory_order_relaxed) || wire_queue_.pending();
+  }
   Request* finish(Request& request) override;
   void flush(Request&) override {}
   void push() override { wire_queue_.push(); }
@@ -57,17 +64,37 @@ class DatagramQueue final : public GuestQueue {
   void add_to(DatagramDatapath::Drops& drops) const;
 
  private:
+  struct Waiting {
+    DatagramRequest* request;
+    WorkerId old_queue;
+  };
+
   DatagramRequest& take_spare();
-  bool admit(const Datagram& datagram, DatagramRequest& request);
+  DatagramRequest* take_up(const Datagram& datagram);
   bool understand(const Datagram& datagram, DatagramRequest& request);
+  void reply_to(DatagramRequest& request);
+  void recycle(DatagramRequest& request);
   size_t send_reply(DatagramRequest& request);
 
+  // Where flows keep their order: FlowOrder says how.
+  uint32_t poll_in_order(std::span<Request*> out, Instant now, bool late);
+  bool receive_in_order(size_t most, Instant now, bool late,
+                        std::deque<DatagramRequest*>& runnable);
+  void settle(Instant now);
+  bool empty_into(std::deque<DatagramRequest*>& runnable, Instant now);
+  DatagramRequest* end_in_order(DatagramRequest& request);
+
   DatagramDatapath::Shared& shared_;
+  const WorkerId me_;
+  const std::vector<std::unique_ptr<DatagramQueue>>& all_;
   WireQueue& wire_queue_;
   const std::unique_ptr<Session> session_;
   QueueSleep sleep_;
   Instant last_poll_;
   bool left_some_ = false;  // the last poll was full
+  std::deque<DatagramRequest*> runnable_;  // first of their flows, and not passed on yet
+  std::vector<Waiting> waiting_;           // for old queues to be emptied, as they came
+  std::atomic<bool> holds_some_{false};    // in one of the two; written under the poll lock
   std::array<Datagram, limits::kBurst> arrived_;
   std::vector<std::unique_ptr<DatagramRequest>> requests_;
   DatagramRequest* spare_ = nullptr;

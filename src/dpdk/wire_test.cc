@@ -73,6 +73,8 @@ class RingBed final : public DatagramBed {
   std::unique_ptr<DatagramClient> connect() override {
     return std::make_unique<FrameClient>(*host_, next_port_++);
   }
+  // Several rings take the frames in turn.
+  bool keeps_order() const override { return options_.rings == 1; }
   size_t longest() const override { return options_.ipv6 ? 1452 : 1472; }
 
   FrameLink& link() { return *link_; }

@@ -70,8 +70,10 @@ struct Setting {
         rounds(1 + prng.below(20)),
         idle_spin(prng.below(2) == 0 ? Nanos::micros(50) : Nanos(prng.below(5000))) {
     world.seed = prng.next();
+    by_net_worker = world.seed % 8 == 0;
     world.end = Nanos::seconds(60);
     if (workers > 1 && prng.below(3) == 0) cores = Cores::draw(prng, workers);
+    by_net_worker &= !cores.come_and_go();
     if (prng.below(3) == 0) kinds = 3 + prng.below(5);
     if (prng.below(8) == 0) flows += 24;
     if (prng.below(4) == 0) queue_capacity = 2u << prng.below(4);
@@ -113,7 +115,7 @@ struct Setting {
     return policy.name + (", " + std::to_string(workers)) + " workers, " +
            (clock == PreemptionClock::kSelf ? "self" : "timer core") + ", classify " +
            std::to_string(static_cast<int>(classify)) + (faulty ? ", faults" : "") +
-           cores.describe() +
+           (by_net_worker ? ", net worker" : "") + cores.describe() +
            if_set("queues of", queue_capacity) + if_set("fibers", max_fibers) +
            if_set("no memory one in", no_memory_one_in) +
            (refuses ? ", refuses by " + std::to_string(refuses_by) : "") +
@@ -128,6 +130,7 @@ struct Setting {
   Classify classify;
   PolicySettings options;
   Cores cores = {};
+  bool by_net_worker = false;
   uint32_t flows;
   uint32_t rounds;
   uint32_t kinds = kMixed;  // of lines; three of them are not short
@@ -208,6 +211,7 @@ class Service {
   };
 
   void set_up() {
+    server_.by_net_worker = setting_.by_net_worker;
     RuntimeOptions& options = server_.options;
     options.preemption_clock = setting_.clock;
     options.classify = setting_.classify;

@@ -234,9 +234,15 @@ void XdpQueue::add_to(DatagramDrops& drops) const {
   drops.unsent += lost_.load(std::memory_order_relaxed);
   for (const int file : files_) {
     const xdp_statistics counts = statistics_of(file);
-    drops.ring_full += counts.rx_ring_full + counts.rx_dropped;
+    drops.ring_full += counts.rx_ring_full;
     drops.unsent += counts.tx_invalid_descs;
   }
+}
+
+uint64_t XdpQueue::dropped() const {
+  uint64_t sum = 0;
+  for (const int file : files_) sum += statistics_of(file).rx_dropped;
+  return sum;
 }
 
 uint64_t XdpQueue::empty_fills() const {

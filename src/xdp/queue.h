@@ -54,6 +54,9 @@ class XdpQueue final : public WireQueue {
   std::span<const int> files() const override { return files_; }
 
   void add_to(DatagramDrops& drops) const;
+  // Arrivals that the kernel dropped before the ring of a socket, for want of a frame or other
+  // reasons; those for want of a frame only in copy mode.
+  uint64_t dropped() const;
   // Arrivals that found a fill ring empty. The rings are shared: any queue tells of all.
   uint64_t empty_fills() const;
 

@@ -192,8 +192,13 @@ Status XdpWire::open_queues(uint32_t workers, const SocketAddress& address, uint
 // The reserved socket keeps a few datagrams and counts the rest as dropped.
 DatagramDrops XdpWire::drops() const {
   DatagramDrops drops;
-  for (const auto& queue : queues_) queue->add_to(drops);
+  uint64_t dropped = 0;
+  for (const auto& queue : queues_) {
+    queue->add_to(drops);
+    dropped += queue->dropped();
+  }
   drops.no_frame = queues_[0]->empty_fills();
+  drops.ring_full += queues_[0]->copies() ? dropped - std::min(dropped, drops.no_frame) : dropped;
   const std::lock_guard guard(mutex_);
   std::array<char, 1> byte;
   while (::recv(reserved_.get(), byte.data(), byte.size(), MSG_DONTWAIT) >= 0) ++passed_;

@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "datapath/testing/datagram_contract.h"
 #include "datapath/testing/udp_client.h"
@@ -161,6 +162,32 @@ TEST_F(XdpWireTest, only_frames_between_this_host_and_another_are_taken) {
   }
   send(mine, {10, 77, 0, 2}, "last");
   EXPECT_EQ(next().first, "last");
+}
+
+TEST_F(XdpWireTest, an_arrival_that_finds_no_frame_is_counted_once) {
+  constexpr uint32_t kSent = 9000;  // of 8192 frames
+  if (!open()) GTEST_SKIP() << reason_;
+  WireQueue& queue = wire_->queue(WorkerId{0});
+  auto client = bed_.connect();
+  std::vector<Datagram> held;
+  const auto dropped = [&] {
+    const DatagramDrops drops = wire_->drops();
+    return drops.no_frame + drops.ring_full + drops.malformed;
+  };
+  const Instant deadline = datapath_now() + Nanos::seconds(30);
+  for (uint32_t sent = 1; sent <= kSent; ++sent) {
+    client->send("request");
+    if (sent % 32 != 0 && sent != kSent) continue;
+    do {
+      std::array<Datagram, 32> burst;
+      const uint32_t n = queue.receive(burst, datapath_now(), false);
+      held.insert(held.end(), burst.begin(), burst.begin() + n);
+    } while (held.size() + dropped() < sent && datapath_now() < deadline);
+  }
+  EXPECT_EQ(held.size() + wire_->drops().no_frame, kSent);
+  EXPECT_GT(wire_->drops().no_frame, 0u);
+  EXPECT_EQ(wire_->drops().ring_full, 0u);
+  for (const Datagram& datagram : held) queue.release(datagram);
 }
 
 TEST_F(XdpWireTest, a_second_server_is_told_why_it_cannot_be_there) {

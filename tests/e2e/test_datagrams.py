@@ -155,6 +155,16 @@ class Plain(unittest.TestCase):
             connection.send(ID + text)
         self.assertEqual(server.ask(connection, b"0", b"a request"[:8]), b"a requesOK")
 
+    def test_a_net_worker_brings_requests_to_workers_in_the_order_of_their_clients(self):
+        server = self.serve("--policy", "cfcfs", "--workers", "2", "--net-worker", "--keep-order")
+        with connected("127.0.0.1", server.port) as client:
+            client.send(b"longlong" + b"20000000 LONG")
+            for number in range(8):
+                client.send(b"%08d1000" % number)
+            replies = [client.recv(2048) for _ in range(9)]
+        self.assertEqual(replies, [b"longlongOK", *(b"%08dOK" % i for i in range(8))])
+        self.assertGreaterEqual(server.metrics()["rubato_net_worker_handed_out_total"], 1)
+
     def test_groups_are_moved_while_they_are_served(self):
         server = self.serve("--policy", "sbb", "--workers", "2")
         report = run_load(f"spin+udp://127.0.0.1:{server.port}", "--workload",
@@ -182,6 +192,11 @@ class Plain(unittest.TestCase):
     def test_options_that_do_not_fit_are_refused(self):
         for args in (("serve", "spin", "--datapath", "kernel"),
                      ("serve", "spin", "--udp-batch", "3"),
+                     ("serve", "spin", "--keep-order"),
+                     ("serve", "spin", "--rpc", "udp", "--keep-order"),
+                     ("serve", "spin", "--rpc", "udp", "--net-worker"),
+                     ("serve", "spin", "--udp", "--net-worker", "--cores", "caladan"),
+                     ("serve", "kv", "--engine", "memory", "--keep-order"),
                      ("serve", "spin", "--udp", "--udp-batch", "65"),
                      ("serve", "spin", "--udp", "--rpc", "udp"),
                      ("serve", "spin", "--udp", "--datapath", "tcp"),

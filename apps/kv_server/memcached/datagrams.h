@@ -50,12 +50,14 @@ class MemcachedDatagrams final : public MemcachedSession {
 
 class MemcachedDatagramPort final : public Protocol, public DatagramRules {
  public:
-  explicit MemcachedDatagramPort(Server& server) : server_(server) {}
+  explicit MemcachedDatagramPort(Server& server, bool keeps_order = false)
+      : server_(server), keeps_order_(keeps_order) {}
 
   std::unique_ptr<Session> open(const Peer& peer) override {
     return std::make_unique<MemcachedDatagrams>(server_, peer);
   }
   bool serves(const DatagramPeer& peer) const override;
+  bool keeps_order() const override { return keeps_order_; }
   size_t header_bytes() const override { return kMemcachedUdpHeaderBytes; }
   void put_header(std::string_view request, uint32_t number, uint32_t count,
                   char* to) const override;
@@ -65,6 +67,7 @@ class MemcachedDatagramPort final : public Protocol, public DatagramRules {
 
  private:
   Server& server_;
+  const bool keeps_order_;
 };
 
 }  // namespace rubato::kv

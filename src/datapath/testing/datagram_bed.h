@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "datapath/datagram.h"
+#include "datapath/datagram_datapath.h"
 #include "datapath/request.h"
 
 namespace rubato::testing {
@@ -29,6 +30,8 @@ class DatagramBed {
   virtual std::unique_ptr<DatagramWire> open(uint32_t queues, std::string& reason) = 0;
   // Clients differ in their steering groups if they can.
   virtual std::unique_ptr<DatagramClient> connect() = 0;
+  // What a client sends comes as it was sent.
+  virtual bool keeps_order() const { return true; }
   // The largest payload.
   virtual size_t longest() const { return kMaxDatagramPayload; }
 };
@@ -49,6 +52,11 @@ class EchoDatagrams final : public Protocol {
     void answer(Request& request) override { request.reply->append("answered"); }
   };
   std::unique_ptr<Session> open(const Peer&) override { return std::make_unique<EchoSession>(); }
+};
+
+class FlowsInOrder final : public DatagramRules {
+ public:
+  bool keeps_order() const override { return true; }
 };
 
 }  // namespace rubato::testing

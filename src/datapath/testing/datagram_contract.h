@@ -375,6 +375,77 @@ TEST_P(DatagramContract, a_group_moves_to_another_queue_and_nothing_is_lost) {
   EXPECT_EQ(hear(*client), "yes");
 }
 
+TEST_P(DatagramContract, requests_of_a_flow_that_keeps_its_order_run_one_by_one) {
+  const FlowsInOrder rules;
+  if (!open(2, rules)) GTEST_SKIP() << reason_;
+  if (!bed_->keeps_order()) GTEST_SKIP() << "a network without order";
+  auto client = bed_->connect();
+  for (const char* text : {"a", "b", "?", "c"}) client->send(text);
+  Request* request = take(1)[0];
+  set_this_worker(0);  // replies of one worker keep their order on every wire
+  for (const char* text : {"a", "b", "c"}) {
+    std::array<Request*, 8> burst{};
+    for (uint32_t q = 0; q < 2; ++q) EXPECT_EQ(queue(q).poll(burst), 0u);
+    ASSERT_NE(request, nullptr);
+    EXPECT_EQ(request->payload, text);
+    request->reply->append(text);
+    request = request->datapath->finish(*request);
+    EXPECT_EQ(hear(*client), text);
+    if (text[0] == 'b') {
+      EXPECT_EQ(hear(*client), "answered");
+    }
+  }
+  EXPECT_EQ(request, nullptr);
+}
+
+// The new queue is polled first, with a datagram in each.
+TEST_P(DatagramContract, what_the_old_queue_has_comes_before_what_the_new_one_gets) {
+  const FlowsInOrder rules;
+  if (!open(2, rules)) GTEST_SKIP() << reason_;
+  if (!bed_->keeps_order()) GTEST_SKIP() << "a network without order";
+  auto client = bed_->connect();
+  client->send("where");
+  Request* request = take(1)[0];
+  const uint64_t flow = request->flow;
+  const uint32_t old = request->datapath == &queue(1) ? 1 : 0;
+  finish(request, "here");
+  hear(*client);
+  client->send("first");
+  if (!datapath_->steer(flow, WorkerId{1 - old})) GTEST_SKIP() << "no steering";
+  EXPECT_FALSE(datapath_->steer(flow, WorkerId{old}));  // it has just moved
+  client->send("second");
+  std::array<Request*, 8> burst{};
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (queue(1 - old).poll(burst) == 0) ASSERT_LT(datapath_now(), deadline);
+  EXPECT_EQ(burst[0]->payload, "first");
+  set_this_worker(0);
+  burst[0]->reply->append("1");
+  request = burst[0]->datapath->finish(*burst[0]);
+  if (request == nullptr) request = take(1)[0];  // it was still on its way
+  EXPECT_EQ(request->payload, "second");
+  finish(request, "2");
+  EXPECT_EQ(hear(*client), "1");
+  EXPECT_EQ(hear(*client), "2");
+}
+
+TEST_P(DatagramContract, a_drain_refuses_what_waits_for_its_turn) {
+  const FlowsInOrder rules;
+  if (!open(2, rules)) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  client->send("first");
+  client->send("second");
+  Request* const request = take(1)[0];
+  std::array<Request*, 8> burst{};
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (datapath_->in_flight() < 2 && datapath_now() < deadline) {
+    for (uint32_t q = 0; q < 2; ++q) EXPECT_EQ(queue(q).poll(burst), 0u);
+  }
+  datapath_->drain();
+  finish(request, "done");
+  EXPECT_EQ(hear(*client), "done");
+  EXPECT_EQ(hear(*client), "refused");
+}
+
 TEST_P(DatagramContract, an_arrival_ends_a_wait_and_so_does_a_wake) {
   if (!open()) GTEST_SKIP() << reason_;
   if (!datapath_->wire().queue(WorkerId{0}).can_sleep()) GTEST_SKIP() << "cannot sleep";

@@ -8,9 +8,11 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,9 +30,16 @@ class Crowd {
  public:
   static constexpr uint32_t kWorkers = 3;
 
+  // Sees each request of the crowd, on the worker that runs it.
+  using Witness = std::function<void(const Request&)>;
+
   // The wire has as many queues.
   explicit Crowd(std::unique_ptr<DatagramWire> wire, bool serves_connections = false)
-      : datapath_(DatagramDatapath::open(std::move(wire), protocol_).value()),
+      : Crowd(std::move(wire), no_rules(), [](const Request&) {}, serves_connections) {}
+  Crowd(std::unique_ptr<DatagramWire> wire, const DatagramRules& rules, Witness witness,
+        bool serves_connections = false)
+      : witness_(std::move(witness)),
+        datapath_(DatagramDatapath::open(std::move(wire), protocol_, rules).value()),
         served_(datapath_.get()) {
     if (serves_connections) join_connections();
     for (uint32_t i = 0; i < kWorkers; ++i) {
@@ -46,10 +55,19 @@ class Crowd {
     threads_.clear();
   }
   Datapath& datapath() { return *served_; }
+  // Whether its table can move them.
+  bool steers() const {
+    return datapath_->wire().describe().find("steered by") != std::string::npos;
+  }
   uint16_t datagram_port() const { return datapath_->wire().port(); }
   uint16_t connection_port() const { return tcp_->port(); }
 
  private:
+  static const DatagramRules& no_rules() {
+    static const DatagramRules rules;
+    return rules;
+  }
+
   void join_connections() {
     TcpOptions tcp;
     tcp.queues = kWorkers;
@@ -71,6 +89,7 @@ class Crowd {
       Request* request = steal();
       if (request == nullptr && !queue.pending()) queue.wait(Nanos::millis(1));
       while (request != nullptr) {
+        witness_(*request);
         request->reply->append(request->payload);
         request = request->datapath->finish(*request);
       }
@@ -102,6 +121,7 @@ class Crowd {
     return first;
   }
 
+  const Witness witness_;
   EchoDatagrams protocol_;
   LineProtocol lines_;
   std::unique_ptr<DatagramDatapath> datapath_;

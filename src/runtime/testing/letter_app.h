@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "datapath/loopback.h"
+#include "datapath/net_worker.h"
 #include "runtime/runtime.h"
 
 namespace rubato::testing {
@@ -112,7 +113,9 @@ class LetterServer {
     LoopbackOptions wire;
     wire.queues = options.workers;
     datapath = std::make_unique<LoopbackDatapath>(wire, app);
-    auto made = Runtime::create(options, *datapath, app);
+    if (by_net_worker) net_worker = NetWorkerDatapath::open(*datapath).value();
+    Datapath& served = by_net_worker ? static_cast<Datapath&>(*net_worker) : *datapath;
+    auto made = Runtime::create(options, served, app);
     RUBATO_CHECK(made.ok());
     runtime = std::move(*made);
     if (loop) runtime->set_server_loop(loop);
@@ -150,7 +153,9 @@ class LetterServer {
   RuntimeOptions options;
   LetterApp app;
   std::function<void()> loop;
+  bool by_net_worker = false;  // it receives
   std::unique_ptr<LoopbackDatapath> datapath;
+  std::unique_ptr<NetWorkerDatapath> net_worker;
   std::unique_ptr<Runtime> runtime;
 
  private:
