@@ -321,8 +321,10 @@ TEST(Executor, a_deadline_ends_tasks_that_wait_and_tasks_that_run) {
   EXPECT_EQ(outcome_of(runs), Outcome::kExpired);
   Gate gate(executor);
   auto waits = executor.submit([] {}, {.deadline = 1ns});
+  auto patient = executor.submit([] {}, {.deadline = std::chrono::nanoseconds::max()});
   gate.open();
   EXPECT_EQ(outcome_of(waits), Outcome::kExpired);
+  EXPECT_EQ(outcome_of(patient), Outcome::kFinished);
 }
 
 TEST(Executor, deadline_and_trace_travel_with_a_task_to_those_it_submits) {

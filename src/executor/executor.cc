@@ -76,7 +76,8 @@ void prepare(Task& task, const Clock& clock, const CurrentWorker* submitter,
              const TaskAttributes& attributes) {
   task.submitted_cycles = clock.cycles();
   if (attributes.deadline > Nanos()) {
-    task.deadline = clock.at(task.submitted_cycles) + attributes.deadline;
+    constexpr Nanos kLongest = Nanos::seconds(1'000'000'000);  // any sum with it is a time
+    task.deadline = clock.at(task.submitted_cycles) + std::min(attributes.deadline, kLongest);
   }
   task.size_hint = attributes.expected_service;
   task.type = attributes.type;
