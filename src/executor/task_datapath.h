@@ -61,7 +61,7 @@ class TaskDatapath final : public Datapath {
   uint32_t queues() const override { return static_cast<uint32_t>(queues_.size()); }
   DatapathQueue& queue(WorkerId worker) override { return *queues_[worker.value]; }
   void drain() override {
-    plain_.store(nullptr, std::memory_order_relaxed);
+    plain_.store(nullptr, std::memory_order_release);
     draining_.store(true, std::memory_order_release);
   }
   uint64_t in_flight() const override { return pools_.taken(); }
@@ -78,7 +78,7 @@ class TaskDatapath final : public Datapath {
   IdleQueues idle_;
   std::vector<std::unique_ptr<TaskQueue>> queues_;
   TaskQueue* only_ = nullptr;  // if there is one
-  std::atomic<TaskQueue*> plain_{nullptr};
+  std::atomic<TaskQueue*> plain_{nullptr};  // ordered as draining_, which it stands for
   LoopQueue* loop_ = nullptr;  // one of them
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> turned_away_{0};
