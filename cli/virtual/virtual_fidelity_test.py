@@ -59,7 +59,8 @@ class Prices(unittest.TestCase):
 # The policies that decide the same on both hosts, request by request, by workers. docs/FIDELITY.md
 # says why the others do not.
 SAME = {1: live_policies(),
-        2: ["fcfs", "cfcfs", "fixed-priority", "edf", "darc", "darc-static", "synergy"],
+        2: ["fcfs", "cfcfs", "ps", "shinjuku", "fixed-priority", "edf", "srpt", "las", "mlfq",
+            "darc", "darc-static", "synergy"],
         8: ["fcfs"]}
 # The share of its requests, at least, that come out the same under any policy.
 LEAST_SAME = {2: 0.6, 8: 0.35}

@@ -33,6 +33,7 @@ class CoreParking {
       return park(last_look);
     }
     cpu_pause();
+    context_.step();
     return nullptr;
   }
 

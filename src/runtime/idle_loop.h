@@ -36,7 +36,7 @@ class IdleLoop {
 
   // One round. Null = nothing was found; the worker may have slept.
   [[gnu::noinline]] Request* idle() {
-    const Instant at = context_.step();
+    const Instant at = context_.host.now();
     intake_.help_stuck();
     if (context_.held()) [[unlikely]] return nap();
     // The workers of another group may all be running long requests.
@@ -46,6 +46,7 @@ class IdleLoop {
     }
     if (idling_.should_park(at)) return park();
     cpu_pause();
+    context_.step();  // what is found next may have come since, and its service counts from here
     return nullptr;
   }
 

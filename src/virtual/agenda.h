@@ -15,7 +15,8 @@ namespace rubato::virt {
 
 class Agenda {
  public:
-  Agenda() { hold(2); }
+  // `first_is_last`: of several that go on at once thread 0 is the last.
+  explicit Agenda(bool first_is_last) : first_is_last_(first_is_last) { hold(2); }
 
   // One more thread, with the next number; it does not go on by itself yet.
   void add() {
@@ -28,7 +29,7 @@ class Agenda {
     for (size_t node = (times_.size() + thread) / 2; node > 0; node /= 2) play(node);
   }
 
-  // Of several that go on at once the one with the lowest number.
+  // Of several that go on at once the one with the lowest number, but see above.
   uint32_t first() const { return winners_[1]; }
   Instant earliest() const { return times_[first()]; }
 
@@ -37,7 +38,9 @@ class Agenda {
   void play(size_t node) {
     const uint32_t left = winners_[2 * node];
     const uint32_t right = winners_[2 * node + 1];
-    winners_[node] = times_[right] < times_[left] ? right : left;
+    const bool later = times_[right] > times_[left] ||
+                       (times_[right] == times_[left] && !(first_is_last_ && left == 0));
+    winners_[node] = later ? left : right;
   }
 
   void hold(size_t threads) {
@@ -47,6 +50,7 @@ class Agenda {
     for (size_t node = threads - 1; node > 0; --node) play(node);
   }
 
+  const bool first_is_last_;
   size_t threads_ = 0;
   std::vector<Instant> times_;     // by thread, a power of two of them
   std::vector<uint32_t> winners_;

@@ -51,6 +51,7 @@ Scheduler::Scheduler(const WorldOptions& options)
       ahead_(std::max(same_, options.lead)),
       prng_(options.seed),
       stacks_(kStackBytes, kThreadsMax),
+      agenda_(options.in_step),
       network_(*this, options) {
   auto first = std::make_unique<VirtualThread>();
   first->thread_pointer = rubato::thread_pointer();

@@ -108,9 +108,10 @@ class Scheduler {
     pass_time();
     if (options_.count_lines) lines_.write(running_, at);
   }
+  // Of several that go on at once the one with the lowest number is first, also in step.
   void compute(Nanos time) {
     advance(time);
-    take_turn();
+    if (me_->clock >= others_) pass_on(me_->clock);
   }
   // Computes in up to `most` steps, which is not 0, until another thread has written `word`.
   // Returns in how many.

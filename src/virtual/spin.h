@@ -17,12 +17,13 @@ namespace rubato::virt {
 // Of one length each, one after the other.
 struct Rounds {
   Instant begin;
-  Nanos length;  // 0 = there are none
+  Nanos length;       // 0 = there are none
+  int64_t least = 1;  // of them; 0 = where a round takes no time
 
-  // The end of the one that goes on at `time`; of the first one, before.
+  // The end of the one that goes on at `time`; of the first `least`, before.
   Instant end_of_round(Instant time) const {
     const int64_t rounds = ((time - begin).count() + length.count() - 1) / length.count();
-    return begin + length * std::max<int64_t>(rounds, 1);
+    return begin + length * std::max(rounds, least);
   }
 };
 
@@ -59,7 +60,9 @@ class Spin {
   }
 
   // The rounds from the last pause on, if the thread goes round and round.
-  Rounds rounds() const { return {begin_, std::max(length_, Nanos(1))}; }
+  Rounds rounds() const {
+    return {begin_, std::max(length_, Nanos(1)), length_ > Nanos() ? 1 : 0};
+  }
   void go_on(Instant now) {
     begin_ = now;
     news_ = false;

@@ -56,8 +56,9 @@ struct WorldOptions {
   Nanos lead;
 
   // Threads that go round look at multiples of spin_skip, and of several whose clocks show the same
-  // the running one goes on, then the one with the lowest number: where nothing takes time, what a
-  // thread does until it waits or computes is one step. A thread that spins for another would hang.
+  // the running one goes on, then the one with the lowest number, the first thread last: where
+  // nothing takes time, what a thread does until it waits or computes is one step. A thread that
+  // spins for another would hang.
   bool in_step = false;
 
   // A fault happens at one in so many accesses or waits; 0 = never.

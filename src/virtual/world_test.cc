@@ -365,15 +365,19 @@ TEST(World, a_late_wake_up_counts_as_a_stall_until_its_end) {
   }
 }
 
-// What the thread that spins sees of two writes at the same instant. It was made first.
-uint32_t seen_of_the_second(bool in_step) {
+WorldOptions free_of_charge(bool in_step) {
   WorldOptions options;
   options.access = options.plain_access = options.clock_read = options.system_call = Nanos();
   options.wake_up = options.pause = Nanos();
   options.spin_skip = Nanos(100);
   options.in_step = in_step;
+  return options;
+}
+
+// What the thread that spins sees of two writes at the same instant. It was made first.
+uint32_t seen_of_the_second(bool in_step) {
   uint32_t seen = 2;
-  run(options, [&seen] {
+  run(free_of_charge(in_step), [&seen] {
     std::atomic<uint32_t> first{0}, second{0};
     std::thread spins([&] {
       while (first == 0) cpu_pause();
@@ -393,6 +397,41 @@ uint32_t seen_of_the_second(bool in_step) {
 TEST(World, in_step_what_takes_no_time_is_one_step) {
   EXPECT_EQ(seen_of_the_second(false), 0u);
   EXPECT_EQ(seen_of_the_second(true), 1u);
+}
+
+TEST(World, in_step_a_thread_that_has_looked_looks_again_at_the_same_instant) {
+  Nanos after;
+  run(free_of_charge(true), [&after] {
+    std::atomic<uint32_t> first{0}, second{0};
+    const Instant begin = clock();
+    std::thread spins([&] {
+      while (first + second < 2) cpu_pause();
+      after = clock() - begin;
+    });
+    const auto write = [](std::atomic<uint32_t>& word) {
+      spend(Nanos(1050));
+      word = 1;
+    };
+    std::thread one([&] { write(first); });  // the other one writes when `spins` has seen this
+    std::thread other([&] { write(second); });
+    for (std::thread* thread : {&spins, &one, &other}) thread->join();
+  });
+  EXPECT_EQ(after, Nanos(1050));
+}
+
+TEST(World, in_step_the_first_thread_comes_last) {
+  std::vector<uint32_t> order;
+  run(free_of_charge(true), [&order] {
+    const auto come = [&order] {
+      spend(Nanos(1050));
+      order.push_back(this_thread());
+    };
+    std::thread one(come), other(come);
+    come();
+    one.join();
+    other.join();
+  });
+  EXPECT_EQ(order, (std::vector<uint32_t>{1, 2, 0}));
 }
 
 TEST(World, a_run_that_fails_leaves_a_trace) {
