@@ -67,7 +67,7 @@ void CoreBroker::report(Server server, const CoreReport& report, Instant at) {
   } else {
     ++counts_.late;
   }
-  pass(at);
+  settle(at);
 }
 
 // Cores that the server has parked are free; those that it was asked for come first.
@@ -95,9 +95,13 @@ void CoreBroker::pass(Instant at) {
   settle(at);
 }
 
-bool CoreBroker::waits() const {
-  return std::any_of(servers_.begin(), servers_.end(),
-                     [](const auto& entry) { return !entry.second.view.hung; });
+Instant CoreBroker::due() const {
+  Instant first = Instant::never();
+  for (const auto& [_, member] : servers_) {
+    if (!member.view.hung) first = std::min(first, member.heard_at + patience_);
+    if (member.asked_back > 0) first = std::min(first, member.asked_at + grace_);
+  }
+  return first;
 }
 
 void CoreBroker::ask_back(Member& member, Instant at) {

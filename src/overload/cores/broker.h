@@ -79,11 +79,12 @@ class CoreBroker {
   Result<Server> join(std::unique_ptr<CoreRule> rule, CoreClaim claim, Instant at);
   // The CPUs are free at once. Nothing happens for a server that has left.
   void leave(Server server, Instant at);
+  // After the reports that have come; before pass(), which judges who is silent.
   void report(Server server, const CoreReport& report, Instant at);
   // Takes what was asked back for too long, and what hung servers have.
   void pass(Instant at);
-  // Whether pass() has anything to wait for.
-  bool waits() const;
+  // When pass() will have something to do; never = no server is there that could hang.
+  Instant due() const;
 
   // Requires that it has joined and not left.
   const Order& order(Server server) const { return servers_.at(server).view.order; }

@@ -115,6 +115,7 @@ TEST_F(CoreBrokerTest, a_busy_core_is_taken_when_the_grace_is_over) {
   say(first, 4, kLong);
   pass(kGrace - Nanos(1));
   EXPECT_EQ(held(second), 0u);
+  EXPECT_EQ(broker->due(), at + Nanos(1));
   pass(Nanos(1));
   EXPECT_EQ(held(second), 1u);
   EXPECT_EQ(held(first), 3u);
@@ -142,6 +143,7 @@ TEST_F(CoreBrokerTest, a_hung_server_has_no_core_until_it_speaks_again) {
   make(4);
   const auto hung = join({2, 4}).value();
   const auto other = join({1, 4}).value();
+  EXPECT_EQ(broker->due(), at + kPatience);
   pass(kPatience - Nanos(1));
   want(other);
   pass(Nanos(1));
