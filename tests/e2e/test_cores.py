@@ -82,8 +82,9 @@ class Cores(unittest.TestCase):
                 both = (greedy, other)
                 comes_true(lambda: manager.held(*both) == [1, 1])
                 comes_true(lambda: not affinity(greedy) & affinity(other))
-                self.assertEqual(greedy.scheduler()["cores_granted"], "1")
-                self.assertGreaterEqual(int(greedy.scheduler()["core_parks"]), 1)
+                # The CPU may have been taken before the worker has parked.
+                comes_true(lambda: greedy.scheduler()["cores_granted"] == "1")
+                comes_true(lambda: int(greedy.scheduler()["core_parks"]) >= 1)
                 # Worker 0 takes in what comes to the one that has parked.
                 for server in both:
                     self.assertEqual([server.call("PING") for _ in range(20)], [b"PONG"] * 20)
@@ -107,9 +108,11 @@ class Cores(unittest.TestCase):
             self.assertEqual(state["placements_failed"], 0)
 
     def test_servers_outlive_the_manager_and_join_the_next_one(self):
-        with Manager(self.cpus, "--best-effort", "sleep 1000") as manager:
+        patience = ("--patience", "600")  # a busy machine makes no server hang
+        with Manager(self.cpus, *patience, "--best-effort", "sleep 1000") as manager:
             with manager.serve("static", "--metrics-port", "0") as server:
                 comes_true(lambda: manager.held(server) == [2])
+                comes_true(lambda: server.scheduler()["cores_granted"] == "2")
                 self.assertTrue(comes_true(lambda: manager.state()["best_effort"][0]["running"]))
                 manager.end(signal.SIGKILL)
                 server.wait_for("(the manager of cores has gone)")
