@@ -80,13 +80,13 @@ const char* name_of(uint32_t state) {
 
 }  // namespace
 
-Result<std::unique_ptr<BestEffort>> BestEffort::prepare(const BestEffortOptions& options) {
+Result<BestEffortCommand> supervise(const BestEffortOptions& options, const std::string& name) {
   if (Status fits = check(options.command); !fits.ok()) return Error{fits.error()};
   SupervisorOptions supervised{options.command, options.restart, std::nullopt};
   std::string means = "SCHED_IDLE";
   if (!options.group) {
     means += " alone, as asked";
-  } else if (auto group = IdleGroup::make(); group.ok()) {
+  } else if (auto group = IdleGroup::make(name); group.ok()) {
     means = std::string(group->means()) + " of " + group->folder();
     supervised.group = std::move(*group);
   } else {
@@ -97,12 +97,18 @@ Result<std::unique_ptr<BestEffort>> BestEffort::prepare(const BestEffortOptions&
     if (supervised.group) supervised.group->remove();
     return Error{"best_effort: " + supervisor.error()};
   }
-  return std::unique_ptr<BestEffort>(new BestEffort(std::move(*supervisor), std::move(means)));
+  return BestEffortCommand{options.command, std::move(means), std::move(*supervisor)};
 }
 
-BestEffort::BestEffort(Supervisor supervisor, std::string means)
-    : supervisor_(std::move(supervisor)),
-      means_(std::move(means)),
+Result<std::unique_ptr<BestEffort>> BestEffort::prepare(const BestEffortOptions& options) {
+  auto command = supervise(options);
+  if (!command.ok()) return Error{command.error()};
+  return std::unique_ptr<BestEffort>(new BestEffort(std::move(*command)));
+}
+
+BestEffort::BestEffort(BestEffortCommand command)
+    : supervisor_(std::move(command.supervisor)),
+      means_(std::move(command.means)),
       cpus_(static_cast<uint32_t>(std::max<size_t>(allowed_cpus().size(), 1))) {}
 
 BestEffort::~BestEffort() { end(); }

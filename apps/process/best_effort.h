@@ -31,6 +31,17 @@ struct BestEffortOptions {
   bool restart = false;  // start it again when it has ended, after longer pauses if it ends soon
 };
 
+// A command that waits for Supervisor::begin.
+struct BestEffortCommand {
+  std::string command;
+  std::string means;  // what keeps it back
+  Supervisor supervisor;
+};
+
+// Fails with one line if the shell cannot run the command's first word. `name` tells the control
+// groups of several commands apart. Requires that the calling process has one thread.
+Result<BestEffortCommand> supervise(const BestEffortOptions& options, const std::string& name = "");
+
 class BestEffort {
  public:
   // Shares are of the last kWindow, or since the command was begun.
@@ -64,7 +75,7 @@ class BestEffort {
     Nanos requests;
   };
 
-  BestEffort(Supervisor supervisor, std::string means);
+  explicit BestEffort(BestEffortCommand command);
   void watch();
   void take_sample();
   void log_changes();

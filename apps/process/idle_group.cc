@@ -63,8 +63,8 @@ Result<IdleGroup> IdleGroup::make(const CpuGroup& place, const std::string& name
   return Error{folder + " cannot be told to stand back"};
 }
 
-Result<IdleGroup> IdleGroup::make() {
-  return make(own_cpu_group(), "rubato-best-effort-" + std::to_string(::getpid()));
+Result<IdleGroup> IdleGroup::make(const std::string& name) {
+  return make(own_cpu_group(), "rubato-best-effort-" + std::to_string(::getpid()) + name);
 }
 
 bool IdleGroup::join() const { return write_text(folder_ + "/cgroup.procs", "0"); }

@@ -24,8 +24,8 @@ class IdleGroup {
   // A new group for the place. Fails with one line that names the missing part: the controller, or
   // the right to make groups.
   static Result<IdleGroup> make(const CpuGroup& place, const std::string& name);
-  // For this process.
-  static Result<IdleGroup> make();
+  // For this process; `name` tells several apart.
+  static Result<IdleGroup> make(const std::string& name = "");
 
   // Puts the calling process, and every process that it starts, into the group. False = refused.
   bool join() const;

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "mechanism/cpu/cgroup.h"
+#include "process/core_client.h"
 #include "process/housekeeper.h"
 #include "process/process_metrics.h"
 #include "process/top_page.h"
@@ -135,10 +136,7 @@ void begin_pushing(Runtime& runtime, Datapath& datapath, const ServingOptions& o
   });
 }
 
-}  // namespace
-
-Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
-                               const ServingOptions& options) {
+Result<int> serve(Runtime& runtime, Datapath& datapath, const ServingOptions& options) {
   const LiveOptions live_options(runtime, options.recorders);
   auto exporting = start_exporter(runtime, datapath, options, live_options);
   if (!exporting.ok()) return Error{exporting.error()};
@@ -193,6 +191,21 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     return Error{recorded.error()};
   }
   return drained ? 0 : 1;
+}
+
+}  // namespace
+
+Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
+                               const ServingOptions& options) {
+  if (options.cores_manager.empty()) return serve(runtime, datapath, options);
+  const auto joined = CoreClient::join(options.cores_manager, runtime);
+  if (!joined.ok()) return Error{joined.error()};
+  ServingOptions managed = options;
+  managed.more_metrics = [&cores = *joined.value(), &options](OpenMetrics& out) {
+    if (options.more_metrics) options.more_metrics(out);
+    cores.expose(out);
+  };
+  return serve(runtime, datapath, managed);
 }
 
 }  // namespace rubato

@@ -47,6 +47,9 @@ struct ServingOptions {
   ConnectionLimit connections;
   // The best-effort command, started once clients are welcome; null = none. Outlives the call.
   BestEffort* best_effort = nullptr;
+  // The Unix socket of the manager that the cores are shared by (process/core_client.h); empty =
+  // none. Requires an allocator of cores.
+  std::string cores_manager;
   // Where the next server gets the listeners; null = nowhere. Outlives the call.
   Handover* handover = nullptr;
   // Loads the configuration again and logs what becomes of it, on another thread; may be null.
@@ -68,7 +71,8 @@ struct ServingOptions {
 
 // Runs until SIGTERM, SIGINT or a handover, then drains; a second signal exits at once with status
 // 1. SIGHUP reloads, SIGUSR1 logs what the server does (process/housekeeper.h). Returns the exit
-// status: 0 = all requests in flight were answered. Fails if the metrics port is in use, and if the
+// status: 0 = all requests in flight were answered. Fails if the metrics port is in use, if the
+// manager of cores refuses the server or is not there, and if the
 // profile cannot be written, at the start or at the end.
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath, const ServingOptions& options);
 

@@ -110,6 +110,7 @@ Result<bool> measure_all(const Settings& settings, const Place& place, Samples& 
   measure_queues(meter, place, samples);
   measure_fibers(meter, place, samples);
   measure_flags(meter, place, samples);
+  if (settings.host.get() == nullptr) measure_cores(meter, place, samples);  // a machine's kernel
   if (Status s = measure_requests(meter, place, samples); !s.ok()) return Error{s.error()};
   if (Status s = measure_slices(meter, place, samples); !s.ok()) return Error{s.error()};
   if (Status s = measure_rounds(meter, place, samples); !s.ok()) return Error{s.error()};

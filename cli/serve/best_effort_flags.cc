@@ -17,6 +17,12 @@ void add_best_effort_options(CommandLine& command, CoresOptions& o) {
   command.add_flag("--best-effort-no-group", o.no_group,
                    "Make no control group for it: SCHED_IDLE alone keeps it back, which leaves it "
                    "the share of the server's session against those of others");
+  command
+      .add_text("--cores-manager", o.manager,
+                "Unix socket of `rubato cores`, which shares CPUs among servers: it says how many "
+                "workers have a core, and on which CPUs they run. Needs --cores NAME, by whose "
+                "rule it decides; best-effort commands are the manager's")
+      .placeholder("PATH");
 }
 
 namespace {
@@ -44,10 +50,27 @@ Status share_cpus(const CommandLine& command, RuntimeOptions& runtime) {
   return Done{};
 }
 
+Status check_manager(const CommandLine& command, const CoresOptions& o,
+                     const RuntimeOptions& runtime) {
+  if (!command.given("--cores-manager")) return Done{};
+  if (o.manager.empty()) return Error{"--cores-manager: takes the path of a Unix socket"};
+  if (!runtime.allocates_cores()) {
+    return Error{"--cores-manager: needs --cores NAME, an allocator: with adaptive every worker "
+                 "has a core"};
+  }
+  if (runtime.guaranteed_cores == 0) return Error{"--cores-manager: needs a guaranteed core"};
+  if (runtime.pin) return Error{"--pin: does not go with --cores-manager, which places workers"};
+  if (command.given("--best-effort")) {
+    return Error{"--best-effort: does not go with --cores-manager: `rubato cores` has it"};
+  }
+  return Done{};
+}
+
 }  // namespace
 
 Status finish_best_effort_options(const CommandLine& command, const CoresOptions& o,
                                   RuntimeOptions& runtime) {
+  if (Status fits = check_manager(command, o, runtime); !fits.ok()) return fits;
   if (command.given("--best-effort")) {
     if (o.best_effort.command.empty()) return Error{"--best-effort: takes a command, got nothing"};
     return share_cpus(command, runtime);

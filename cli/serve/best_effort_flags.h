@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of `rubato serve` for the command that runs on the CPU time that the server leaves.
+// The options of `rubato serve` for who else has its CPUs: the command that runs on the CPU time
+// that the server leaves, and the manager that it shares CPUs by.
 // Main thread, at start.
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "cli/common/command_line.h"
@@ -16,6 +18,7 @@ namespace rubato::cli {
 struct CoresOptions {
   BestEffortOptions best_effort;
   bool no_group = false;
+  std::string manager;  // its Unix socket; empty = none
 };
 
 void add_best_effort_options(CommandLine& command, CoresOptions& options);

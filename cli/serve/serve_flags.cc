@@ -232,6 +232,7 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
   if (Status fits = finish_best_effort_options(command, o.cores, o.runtime); !fits.ok()) {
     return fits;
   }
+  o.serving.cores_manager = o.cores.manager;
   use_ports(o);
   if (command.given("--handover") && o.handover.empty()) {
     return Error{"--handover: takes the path of a Unix socket"};

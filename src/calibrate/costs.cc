@@ -46,6 +46,9 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"preempt and resume", "the same with two requests that take turns"},
     {"overshoot",
      "from the end of 10 us slices to the checkpoint that noticed; checkpoints 0.1 us"},
+    {"park a core", "CPU time of a worker from its parking until it runs again"},
+    {"wake a core", "from a grant until a parked worker on another CPU runs"},
+    {"place a thread", "the affinity of a thread that sleeps, from two CPUs to one and back"},
 }};
 
 Nanos nanos(double ns) { return Nanos(std::lround(std::max(0.0, ns))); }
@@ -127,6 +130,11 @@ void set_preemption(const Samples& s, Costs::Preemption& preemption) {
   preemption.propagation = price(s[Operation::kFlagSeen]);
 }
 
+void set_cores(const Samples& s, Costs::Cores& cores) {
+  cores.park = nanos(median(s, Operation::kParkCore));
+  cores.wake = nanos(median(s, Operation::kWakeCore) + median(s, Operation::kPlaceThread));
+}
+
 std::string figures(const Samples& samples, Operation operation) {
   const Sample& sample = samples[operation];
   if (sample.batches == 0)
@@ -152,6 +160,7 @@ Costs costs_of(const Samples& samples) {
   costs.dispatch_by = sim::DispatchBy::kWorkers;
   set_worker(samples, costs.worker);
   set_preemption(samples, costs.preemption);
+  set_cores(samples, costs.cores);
   return costs;
 }
 
@@ -201,6 +210,9 @@ sim::CostNotes notes_of(const Samples& samples) {
       {"preemption.receive",
        is(Operation::kSliceEnd) + "\nless a poll, a look and starting a slice."},
       {"preemption.done", "Starting the next slice."},
+      {"cores.park", is(Operation::kParkCore)},
+      {"cores.wake", "A core that comes from another server (rubato cores): placing and waking.\n" +
+                         is(Operation::kPlaceThread) + "\n" + is(Operation::kWakeCore)},
   };
 }
 

@@ -30,6 +30,9 @@ Samples sampled() {
   set(Operation::kFeedback, 13, 20);
   set(Operation::kSliceEnd, 85, 200);
   set(Operation::kPreemption, 200, 500);
+  set(Operation::kParkCore, 1500, 9000);
+  set(Operation::kWakeCore, 4000, 9000);
+  set(Operation::kPlaceThread, 700, 9000);
   return samples;
 }
 
@@ -50,6 +53,14 @@ TEST(CalibrateCosts, a_round_of_an_idle_worker_has_a_part_for_each_worker) {
   samples[Operation::kRoundOfTwo] = {};  // on one CPU
   EXPECT_EQ(costs_of(samples).worker.idle_round, Nanos(100));
   EXPECT_EQ(costs_of(samples).worker.idle_round_each, Nanos(0));
+}
+
+TEST(CalibrateCosts, a_core_that_moves_is_placed_and_woken) {
+  Samples samples = sampled();
+  EXPECT_EQ(costs_of(samples).cores.park, Nanos(1500));
+  EXPECT_EQ(costs_of(samples).cores.wake, Nanos(4700));
+  samples[Operation::kPlaceThread] = samples[Operation::kWakeCore] = {};  // on one CPU
+  EXPECT_EQ(costs_of(samples).cores.wake, Nanos(0));
 }
 
 TEST(CalibrateCosts, a_preemption_is_its_parts) {

@@ -45,6 +45,9 @@ enum class Operation : uint8_t {
   kSliceEnd,
   kPreemption,
   kOvershoot,
+  kParkCore,
+  kWakeCore,
+  kPlaceThread,
   kCount,
 };
 
@@ -93,6 +96,7 @@ class Pinned {
 void measure_queues(const Meter& meter, const Place& place, Samples& samples);
 void measure_fibers(const Meter& meter, const Place& place, Samples& samples);
 void measure_flags(const Meter& meter, const Place& place, Samples& samples);
+void measure_cores(const Meter& meter, const Place& place, Samples& samples);  // needs two CPUs
 // These run the live runtime; fail with one line if it cannot be made.
 Status measure_requests(const Meter& meter, const Place& place, Samples& samples);
 Status measure_slices(const Meter& meter, const Place& place, Samples& samples);

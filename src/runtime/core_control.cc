@@ -14,6 +14,7 @@ CoreControl::CoreControl(std::unique_ptr<overload::CoreRule> rule, uint32_t work
       slots_(workers),
       delegated_(workers),
       own_(workers),
+      limit_(workers),
       watched_(workers) {
   idle_.granted.store(workers, std::memory_order_relaxed);
 }

@@ -10,9 +10,13 @@
 // A worker parks only when it has no work, so nothing is left behind in its queues; a worker that
 // is told to park while it has work parks when the work is done.
 //
-// One thread at a time runs look(); other threads find it busy and go on. Methods that name a
-// worker are called by that worker, unless they say "any thread". Without an allocator only
-// allocates() is called.
+// A manager of cores (apps/process/core_client.h) may take the decisions over: it is told what the
+// allocator would see, and says how many workers may have a core. Its last word bounds the
+// allocator when the manager has gone.
+//
+// One thread at a time runs look() or manage(); threads that look() find it busy and go on. Methods
+// that name a worker are called by that worker, unless they say "any thread". Without an allocator
+// only allocates() is called.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +26,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "mechanism/cpu/pause.h"
 #include "metrics/counter.h"
 #include "overload/cores/rule.h"
 #include "runtime/core_slot.h"
@@ -88,6 +93,17 @@ class CoreControl {
   template <class SampleOf>
   uint32_t look(Instant at, SampleOf&& sample_of, bool stranded);
 
+  // In place of look(), for a manager of cores: at most `most` workers have a core from now on, the
+  // guaranteed ones at least, and if the order is `fresh` so many have. Until unmanage() nobody
+  // looks. wake(worker) is called for each worker that got a core, which may sleep in its datapath
+  // queue. Returns what the allocator would have seen, of the time since the last call. Any thread;
+  // waits for a look that runs.
+  template <class SampleOf, class Wake>
+  overload::CoreSignals manage(Instant at, uint32_t most, bool fresh, SampleOf&& sample_of,
+                               bool stranded, Wake&& wake);
+  // The allocator decides again, on up to as many cores as the manager allowed last.
+  void unmanage() { next_look_ns_.store(0, std::memory_order_relaxed); }
+
   // Any thread.
   struct Counts {
     uint64_t granted = 0;  // cores now
@@ -120,6 +136,8 @@ class CoreControl {
   };
 
   static Nanos delay_of(Watched& watched, const WorkerSample& sample, Instant at);
+  template <class SampleOf>
+  overload::CoreSignals signals(Instant at, SampleOf&& sample_of, bool stranded);
   uint32_t obey(overload::CoreChange change);
   uint32_t grant_one();
   bool grant(uint32_t worker);
@@ -138,41 +156,69 @@ class CoreControl {
   std::atomic<int64_t> next_look_ns_{0};
   bool looked_ = false;
   Instant last_look_;
+  uint32_t limit_;  // cores at most
   std::vector<Watched> watched_;
   Counter grants_;
 };
 
+// Requires the flag. The first time only takes the measure, and has neither mean nor share.
 template <class SampleOf>
-uint32_t CoreControl::look(Instant at, SampleOf&& sample_of, bool stranded) {
-  if (looking_.test_and_set(std::memory_order_acquire)) return kNobody;
-  const auto workers = static_cast<uint32_t>(slots_.size());
-  overload::CoreSignals signals;
-  signals.limit = workers;
-  signals.parked_has_work = stranded;
+overload::CoreSignals CoreControl::signals(Instant at, SampleOf&& sample_of, bool stranded) {
+  overload::CoreSignals seen;
+  seen.limit = limit_;
+  seen.parked_has_work = stranded;
   Nanos busy;
   Nanos delays;
-  for (uint32_t w = 0; w < workers; ++w) {
+  for (uint32_t w = 0; w < slots_.size(); ++w) {
     const WorkerSample sample = sample_of(WorkerId{w});
     const Nanos waited(own_[w].waited_most_ns.exchange(0, std::memory_order_relaxed));
     const Nanos delay = std::max(waited, delay_of(watched_[w], sample, at));
     watched_[w].reluctance = delay + Nanos(sample.serves ? 1 : 0);
     busy += sample.busy - std::exchange(watched_[w].busy, sample.busy);
     if (slots_[w].get() != CoreState::kGranted) continue;
-    ++signals.cores;
-    signals.max_delay = std::max(signals.max_delay, delay);
+    ++seen.cores;
+    seen.max_delay = std::max(seen.max_delay, delay);
     delays += delay;
   }
-  uint32_t woken = kNobody;
   const Nanos passed = at - std::exchange(last_look_, at);
-  if (std::exchange(looked_, true) && passed > Nanos()) {
-    const double cores = std::max(signals.cores, 1u);
-    signals.mean_delay = delays / std::max(signals.cores, 1u);
-    signals.busy = std::clamp(busy.seconds() / (passed.seconds() * cores), 0.0, 1.0);
-    woken = obey(rule_->change(signals));
+  if (looked_ && passed > Nanos()) {
+    const double cores = std::max(seen.cores, 1u);
+    seen.mean_delay = delays / std::max(seen.cores, 1u);
+    seen.busy = std::clamp(busy.seconds() / (passed.seconds() * cores), 0.0, 1.0);
   }
+  return seen;
+}
+
+template <class SampleOf>
+uint32_t CoreControl::look(Instant at, SampleOf&& sample_of, bool stranded) {
+  if (looking_.test_and_set(std::memory_order_acquire)) return kNobody;
+  if (!due(at)) {  // another thread has looked, or a manager decides
+    looking_.clear(std::memory_order_release);
+    return kNobody;
+  }
+  const bool time_passed = looked_ && at > last_look_;
+  const overload::CoreSignals seen = signals(at, sample_of, stranded);
+  looked_ = true;
+  const uint32_t woken = time_passed ? obey(rule_->change(seen)) : kNobody;
   next_look_ns_.store((at + rule_->interval()).ns(), std::memory_order_relaxed);
   looking_.clear(std::memory_order_release);
   return woken;
+}
+
+template <class SampleOf, class Wake>
+overload::CoreSignals CoreControl::manage(Instant at, uint32_t most, bool fresh,
+                                          SampleOf&& sample_of, bool stranded, Wake&& wake) {
+  while (looking_.test_and_set(std::memory_order_acquire)) cpu_pause();
+  limit_ = std::clamp(most, guaranteed_, static_cast<uint32_t>(slots_.size()));
+  overload::CoreSignals seen = signals(at, sample_of, stranded);
+  looked_ = true;
+  for (; seen.cores > limit_; --seen.cores) request_one_park();
+  for (; fresh && seen.cores < limit_; ++seen.cores) {
+    if (const uint32_t woken = grant_one(); woken != kNobody) wake(WorkerId{woken});
+  }
+  next_look_ns_.store(Instant::never().ns(), std::memory_order_relaxed);
+  looking_.clear(std::memory_order_release);
+  return seen;
 }
 
 }  // namespace rubato

@@ -156,5 +156,68 @@ TEST_F(CoreControlTest, coresync_parks_nobody_while_a_session_is_drained) {
   EXPECT_TRUE(idle(1));
 }
 
+class ManagedCoresTest : public CoreControlTest {
+ protected:
+  overload::CoreSignals manage(uint32_t most, bool fresh) {
+    at = at + Nanos::millis(1);
+    return cores->manage(at, most, fresh, [this](WorkerId w) { return sample[w.value]; }, false,
+                         [this](WorkerId w) { woken.push_back(w.value); });
+  }
+
+  std::vector<uint32_t> woken;
+};
+
+TEST_F(ManagedCoresTest, a_fresh_order_parks_and_wakes_until_so_many_have_a_core) {
+  make("reactive", {}, 4);
+  EXPECT_EQ(manage(2, true).cores, 2u);
+  EXPECT_TRUE(idle(3, Nanos()));  // though the allocator would let them poll on
+  EXPECT_TRUE(idle(2, Nanos()));
+  EXPECT_FALSE(idle(1, Nanos()));
+  EXPECT_EQ(manage(3, true).cores, 3u);
+  EXPECT_EQ(woken, std::vector<uint32_t>{2});
+  EXPECT_EQ(cores->counts().granted, 3u);
+}
+
+TEST_F(ManagedCoresTest, a_core_that_parks_by_itself_stays_parked_until_the_next_order) {
+  make("reactive", {}, 3);
+  EXPECT_EQ(manage(3, true).cores, 3u);
+  ASSERT_TRUE(idle(2));
+  EXPECT_EQ(manage(3, false).cores, 2u);
+  EXPECT_TRUE(woken.empty());
+  EXPECT_EQ(manage(3, true).cores, 3u);
+  EXPECT_EQ(woken, std::vector<uint32_t>{2});
+}
+
+TEST_F(ManagedCoresTest, the_signals_are_those_that_the_allocator_would_see) {
+  make("reactive", {}, 2);
+  manage(2, true);
+  cores->note_wait({0}, Nanos::micros(700));
+  sample[0].busy = sample[0].busy + Nanos::micros(500);
+  const overload::CoreSignals seen = manage(2, false);
+  EXPECT_EQ(seen.max_delay, Nanos::micros(700));
+  EXPECT_EQ(seen.mean_delay, Nanos::micros(350));
+  EXPECT_DOUBLE_EQ(seen.busy, 0.25);
+}
+
+TEST_F(ManagedCoresTest, guaranteed_workers_keep_their_cores) {
+  make("reactive", {}, 3, 2);
+  EXPECT_EQ(manage(0, true).cores, 2u);
+  EXPECT_FALSE(idle(1, Nanos()));
+}
+
+TEST_F(ManagedCoresTest, nobody_else_decides_until_the_manager_has_gone) {
+  make("caladan", {}, 4);
+  manage(1, true);
+  for (const uint32_t w : {1u, 2u, 3u}) ASSERT_TRUE(idle(w));
+  manage(2, false);
+  cores->note_wait({0}, Nanos::seconds(1));
+  EXPECT_EQ(look(), CoreControl::kNobody);
+  cores->unmanage();
+  EXPECT_NE(look(), CoreControl::kNobody);
+  cores->note_wait({0}, Nanos::seconds(1));
+  EXPECT_EQ(look(), CoreControl::kNobody);  // two is what the manager allowed
+  EXPECT_EQ(cores->counts().granted, 2u);
+}
+
 }  // namespace
 }  // namespace rubato

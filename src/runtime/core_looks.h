@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "datapath/datapath.h"
@@ -38,6 +39,20 @@ class CoreLooks {
     const uint32_t granted = cores_.look(at, sample, stranded(at));
     if (granted != CoreControl::kNobody) datapath_.queue({granted}).wake();
     wakeups_.call_parked();
+  }
+
+  // For Runtime::manage_cores.
+  overload::CoreSignals manage(Instant at, std::optional<uint32_t> most, bool fresh) {
+    if (!cores_.allocates()) return {};
+    if (!most) {
+      cores_.unmanage();
+      return {};
+    }
+    const auto sample = [&](WorkerId worker) { return sample_of(worker, at); };
+    const auto wake = [&](WorkerId worker) { datapath_.queue(worker).wake(); };
+    const overload::CoreSignals seen = cores_.manage(at, *most, fresh, sample, stranded(at), wake);
+    wakeups_.call_parked();
+    return seen;
   }
 
  private:

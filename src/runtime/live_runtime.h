@@ -75,6 +75,9 @@ class LiveRuntime final : public PolicyRuntime {
   void wake_all() override { shared_.wakeups.wake_all(); }
   Waits& waits() override { return shared_.waits; }
   void poll_timer() override { timer_core_.poll(); }
+  overload::CoreSignals manage_cores(std::optional<uint32_t> most, bool fresh) override {
+    return shared_.core_looks.manage(now(), most, fresh);
+  }
 
   const std::vector<const WorkerStats*>& worker_stats() const override {
     return shared_.worker_stats;

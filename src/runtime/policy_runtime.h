@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,9 @@ class PolicyRuntime {
   // Any thread; safe in a signal handler.
   virtual void wake_all() = 0;
   virtual Waits& waits() = 0;
-  // As Runtime::poll_timer.
+  // As Runtime::poll_timer and Runtime::manage_cores.
   virtual void poll_timer() = 0;
+  virtual overload::CoreSignals manage_cores(std::optional<uint32_t> most, bool fresh) = 0;
 
   // Any thread, each.
   virtual const std::vector<const WorkerStats*>& worker_stats() const = 0;

@@ -185,6 +185,11 @@ void ReconfigurableRuntime::poll_timer() {
   current_.use([](PolicyRuntime& runtime) { runtime.poll_timer(); });
 }
 
+overload::CoreSignals ReconfigurableRuntime::manage_cores(std::optional<uint32_t> most,
+                                                          bool fresh) {
+  return current_.use([&](PolicyRuntime& runtime) { return runtime.manage_cores(most, fresh); });
+}
+
 // ---- Changes ------------------------------------------------------------------------------------
 
 SchedulerOptions ReconfigurableRuntime::scheduler_options() const {

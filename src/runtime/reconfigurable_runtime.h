@@ -41,6 +41,7 @@ class ReconfigurableRuntime final : public Runtime {
   Waits& waits() override { return current_.owned().waits(); }
   bool serving() const override;
   void poll_timer() override;
+  overload::CoreSignals manage_cores(std::optional<uint32_t> most, bool fresh) override;
 
   RuntimeStats stats() const override;
   std::vector<QueueDepth> queue_depths() const override;

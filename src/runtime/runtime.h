@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "datapath/datapath.h"
 #include "metrics/histogram.h"
+#include "overload/cores/contract.h"
 #include "overload/limiter.h"
 #include "policy/explanation.h"
 #include "runtime/app.h"
@@ -154,6 +155,12 @@ class Runtime {
 
   // One step of the timer core, for PreemptionClock::kEmbedded. One thread at a time.
   virtual void poll_timer() = 0;
+
+  // A manager of cores, of which there is one at a time, decides in place of the allocator: at most
+  // `most` workers have a core, and so many do if the order is `fresh`. Returns what the allocator
+  // would have seen since the last call; without an allocator nothing. Null: the allocator decides
+  // again, on at most as many cores as before. A change of the policy forgets it all. Any thread.
+  virtual overload::CoreSignals manage_cores(std::optional<uint32_t> most, bool fresh) = 0;
 
   // Any thread.
   virtual RuntimeStats stats() const = 0;

@@ -28,14 +28,14 @@ struct Mount {
 
 // "36 35 98:0 /root /mnt rw shared:1 - cgroup cgroup rw,cpu": the fields before " - " are four and
 // more, those behind it three.
-bool parse_mount(const std::string& line, Mount& mount) {
+bool parse_mount(const std::string& line, std::string_view controller, Mount& mount) {
   const size_t dash = line.find(" - ");
   if (dash == std::string::npos) return false;
   const std::vector<std::string> before = words(line.substr(0, dash), ' ');
   const std::vector<std::string> after = words(line.substr(dash + 3), ' ');
   if (before.size() < 5 || after.size() < 3) return false;
   mount = {before[3], before[4], after[0] == "cgroup2"};
-  return mount.unified || (after[0] == "cgroup" && cgroup_lists(after[2], ',', "cpu"));
+  return mount.unified || (after[0] == "cgroup" && cgroup_lists(after[2], ',', controller));
 }
 
 std::string place_in(const Mount& mount, std::string path) {
@@ -46,13 +46,15 @@ std::string place_in(const Mount& mount, std::string path) {
 }
 
 // The path of "N:CONTROLLERS:PATH", the controllers being none for version 2.
-bool path_of(std::string_view groups, bool unified, std::string& path) {
+bool path_of(std::string_view groups, std::string_view controller, bool unified,
+             std::string& path) {
   for (const std::string& line : words(groups, '\n')) {
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (unified ? !controllers.empty() : !cgroup_lists(controllers, ',', "cpu")) continue;
+    const bool is_it = unified ? controllers.empty() : cgroup_lists(controllers, ',', controller);
+    if (!is_it) continue;
     path = line.substr(second + 1);
     return true;
   }
@@ -88,12 +90,14 @@ bool cgroup_lists(std::string_view text, char separator, std::string_view word) 
   return false;
 }
 
-CpuGroup find_cpu_group(std::string_view mounts, std::string_view groups) {
+CpuGroup find_cpu_group(std::string_view mounts, std::string_view groups,
+                        std::string_view controller) {
   CpuGroup found;
   for (const std::string& line : words(mounts, '\n')) {
     Mount mount;
     std::string path;
-    if (!parse_mount(line, mount) || !path_of(groups, mount.unified, path)) continue;
+    if (!parse_mount(line, controller, mount)) continue;
+    if (!path_of(groups, controller, mount.unified, path)) continue;
     if (!found.folder.empty() && mount.unified) continue;
     found = {place_in(mount, path), mount.folder, mount.unified};
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control group of the kernel's CPU controller, version 1 or 2, that this process is in, and
-// how much CPU time its quota leaves. For set-up; any thread. A limit that the system does not tell
+// The control group of the kernel's CPU controller, version 1 or 2, that a process is in, and how
+// much CPU time its quota leaves. For set-up; any thread. A limit that the system does not tell
 // counts as none: reading never fails.
 #pragma once
 
@@ -19,7 +19,8 @@ struct CpuGroup {
 
 // Finds the group in the texts of /proc/self/mountinfo and /proc/self/cgroup. Version 1 is
 // preferred: where it has the controller, version 2 cannot. Pure.
-CpuGroup find_cpu_group(std::string_view mounts, std::string_view groups);
+CpuGroup find_cpu_group(std::string_view mounts, std::string_view groups,
+                        std::string_view controller = "cpu");
 CpuGroup own_cpu_group();
 
 // The CPU time per period, in CPUs, that the group and its ancestors allow, such as 0.2; infinity =

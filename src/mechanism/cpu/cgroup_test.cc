@@ -21,6 +21,13 @@ constexpr char kVersionOne[] =
     "33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 constexpr char kVersionTwo[] = "35 25 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
 
+TEST(CpuGroup, of_another_controller_is_where_that_one_is_mounted) {
+  constexpr const char* kMounts =
+      "33 31 0:29 / /cg/cpu rw - cgroup cgroup rw,cpu\n"
+      "34 31 0:31 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n";
+  EXPECT_EQ(find_cpu_group(kMounts, "5:cpuset:/a\n2:cpu:/b\n", "cpuset").folder, "/cg/cpuset/a");
+}
+
 TEST(CpuGroup, finds_the_controller_of_version_1_before_the_empty_version_2) {
   const auto place = find_cpu_group(kVersionOne, "5:cpuset:/a\n2:cpu,cpuacct:/b/c\n0::/d\n");
   EXPECT_EQ(place.folder, "/sys/fs/cgroup/cpu,cpuacct/b/c");
