@@ -168,7 +168,7 @@ TEST(DatagramStress, flows_that_keep_their_order_keep_it_while_they_move) {
   });
   served = &crowd.datapath();
   OrderedClients clients(crowd.datagram_port());
-  const Instant deadline = datapath_now() + Nanos::seconds(1200);
+  const Instant deadline = datapath_now() + Nanos::seconds(3400);
   while (crowd.steers() && moved < least && datapath_now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
