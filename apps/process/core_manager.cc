@@ -199,7 +199,7 @@ void CoreManager::carry_out() {
     for (const auto& peer : peers_) {
       if (!peer->server) continue;
       const std::vector<uint32_t>& cpus = broker_.order(*peer->server).cpus;
-      if (cpus.size() > peer->cpus.size() == grows) place(*peer, cpus);
+      if ((cpus.size() > peer->cpus.size()) == grows) place(*peer, cpus);
     }
   }
   untold_ = false;
