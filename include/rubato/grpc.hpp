@@ -59,7 +59,7 @@ class GrpcCall : public Reactor {
     if (outcome != Outcome::kFinished) {
       status_ = grpc::Status(code_of(outcome), TaskError(outcome).what());
     }
-    if (open_.load(std::memory_order_relaxed) > 1) context_->TryCancel();
+    if (writing_) context_->TryCancel();
     let_go();
   }
 
@@ -67,7 +67,12 @@ class GrpcCall : public Reactor {
   void OnDone() override { delete this; }
 
  protected:
-  void hold() { open_.fetch_add(1, std::memory_order_relaxed); }
+  void begin_write() {
+    writing_ = true;
+    open_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // For the task, once it knows; gRPC's thread may still have to let go.
+  void end_write() { writing_ = false; }
   // What the others did before they let go is seen by the last.
   void let_go() {
     if (open_.fetch_sub(1, std::memory_order_acq_rel) == 1) this->Finish(status_);
@@ -88,6 +93,7 @@ class GrpcCall : public Reactor {
   grpc::CallbackServerContext* const context_;
   const Cancellation cancellation_;
   grpc::Status status_;
+  bool writing_ = false;  // the task's
   std::atomic<int> open_{1};
 };
 
@@ -139,9 +145,11 @@ class GrpcWriting : public Base {
   bool write(Message message) {
     checkpoint();
     message_ = std::move(message);
-    this->hold();
+    this->begin_write();
     this->StartWrite(&message_);
-    return operation_.wait();
+    const bool ok = operation_.wait();
+    this->end_write();
+    return ok;
   }
 
   void OnWriteDone(bool ok) override {
