@@ -26,6 +26,8 @@ std::string plain(const std::string& text) {
       escaped += "\\e";
     } else if (c == '-') {
       escaped += "\\-";
+    } else if (c == '|') {
+      escaped += "|\\:";  // a long list of values may break here
     } else if (c == '\n') {
       escaped += ' ';
     } else if ((c == '.' || c == '\'') && escaped.empty()) {
