@@ -12,6 +12,7 @@
 #include "cli/common/token_file.h"
 #include "cli/common/value_flags.h"
 #include "mechanism/cpu/cgroup.h"
+#include "mechanism/cpu/pin.h"
 #include "mechanism/preempt/mechanism.h"
 #include "workload/duration.h"
 
@@ -177,11 +178,25 @@ void use_ports(ServeOptions& o) {
   o.tcp.queues = o.runtime.workers;
   o.tcp.max_flows = server.max_connections;
   o.tcp.idle_timeout = server.idle_timeout;
+  o.tcp.busy_poll = server.busy_poll;
   o.tcp.date_backlog = o.runtime.goes_by_waits();
   o.serving.metrics_bind = server.metrics_bind;
   o.serving.metrics_port = server.metrics_port;
   o.serving.agent_bind = server.agent_bind;
   o.serving.agent_port = server.agent_port;
+}
+
+Status use_incoming_cpu(ServeOptions& o) {
+  if (!o.server.incoming_cpu) return Done{};
+  if (!o.runtime.pin) return Error{"--incoming-cpu: needs --pin"};
+  if (!o.handover.empty()) {
+    return Error{"--incoming-cpu: does not go with --handover, whose listeners are for all "
+                 "workers"};
+  }
+  auto cpus = cpus_of_workers(o.runtime.pin_first, o.runtime.workers);
+  if (!cpus.ok()) return Error{cpus.error()};
+  o.tcp.cpus = std::move(*cpus);
+  return Done{};
 }
 
 }  // namespace
@@ -237,6 +252,7 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
   if (command.given("--handover") && o.handover.empty()) {
     return Error{"--handover: takes the path of a Unix socket"};
   }
+  if (Status cpus = use_incoming_cpu(o); !cpus.ok()) return cpus;
   if (Status token = resolve_token(command, o); !token.ok()) return token;
   if (Status resolved = resolve_recording(command, o); !resolved.ok()) return resolved;
   return resolve_otlp(o);

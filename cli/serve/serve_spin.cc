@@ -153,17 +153,28 @@ int SpinCommand::serve_datagrams(Reloader& reloader) {
                "datagrams over " + opened.wire().describe() + " " + place(opened.wire().port()));
 }
 
+// The option that is for TCP alone; null = none is given.
+const char* option_of_tcp(const ServeOptions& options) {
+  if (!options.handover.empty()) return "--handover";
+  if (options.server.incoming_cpu) return "--incoming-cpu";
+  return options.server.busy_poll > Nanos() ? "--busy-poll" : nullptr;
+}
+
 // The clients have credits only if the server speaks RPC.
 Status SpinCommand::check() {
   RuntimeOptions& runtime = options().runtime;
   if (rpc_.spoken() && runtime.goes_by_waits()) {
     return Error{"--overload: --rpc takes credits, with --target-delay"};
   }
-  if (receives_datagrams() && !options().handover.empty()) {
-    return Error{"--handover: is for TCP, not for --udp or --rpc udp"};
+  const char* const tcp_only = option_of_tcp(options());
+  if (receives_datagrams() && tcp_only != nullptr) {
+    return Error{std::string(tcp_only) + ": is for TCP, not for --udp or --rpc udp"};
   }
   if (udp_ && rpc_.spoken()) return Error{"--udp: does not go with --rpc"};
   if (net_worker_ && rpc_.spoken()) return Error{"--net-worker: does not go with --rpc"};
+  if (net_worker_ && options().server.incoming_cpu) {
+    return Error{"--net-worker: does not go with --incoming-cpu, as it receives for all workers"};
+  }
   if (net_worker_ && runtime.allocates_cores()) {
     return Error{"--net-worker: does not go with --cores, as it takes the arrivals of all workers"};
   }

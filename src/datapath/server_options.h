@@ -32,6 +32,8 @@ struct ServerOptions {
   uint32_t port = 0;
   uint32_t max_connections = 10000;
   Nanos idle_timeout;
+  bool incoming_cpu = false;
+  Nanos busy_poll;
   size_t max_request_bytes = size_t{16} << 20;
   size_t max_reply_bytes = size_t{256} << 20;
   std::string metrics_bind = "127.0.0.1";
@@ -63,6 +65,17 @@ void ServerOptions::visit(ServerOptions& o, V&& v) {
   v(OptionInfo{"idle_timeout", "s", 0, 2147483648.0,
                "connections are closed that have been idle for so long; 0 = never", kLive},
     o.idle_timeout);
+  v(OptionInfo{"incoming_cpu", "", 0, 1,
+               "a connection goes to the worker on whose CPU its first packet was received, where "
+               "there is one, and not to any (SO_INCOMING_CPU); needs `pin`",
+               kServe},
+    o.incoming_cpu);
+  v(OptionInfo{"busy_poll", "us", 0, 1000,
+               "how long a worker that would sleep looks at the card's queue instead of waiting "
+               "for its interrupt (SO_BUSY_POLL; Linux 6.9, CAP_NET_ADMIN); 0 = as "
+               "net.core.busy_poll says",
+               kServe},
+    o.busy_poll);
   v(OptionInfo{"max_request", "B", 1, kGiB,
                "a larger request is refused, and its connection closed", kLibrary},
     o.max_request_bytes);

@@ -21,6 +21,11 @@ Result<std::vector<Fd>> listeners(const TcpOptions& options, uint16_t& port) {
   for (uint32_t i = 0; i < options.queues; ++i) {
     Result<Fd> one = listen_on(address.value(), {options.backlog, options.kernel_timestamps});
     if (!one.ok()) return Error{one.error()};
+    if (!options.cpus.empty()) {
+      if (Status set = set_incoming_cpu(one->get(), options.cpus[i]); !set.ok()) {
+        return Error{set.error()};
+      }
+    }
     all.push_back(std::move(one).value());
   }
   return all;
@@ -30,6 +35,10 @@ constexpr Nanos kFirstRequest = Nanos::millis(100);
 
 // The queues share the one listener that was handed over.
 Result<std::vector<Fd>> shares_of(int listener, const TcpOptions& options) {
+  if (!options.cpus.empty()) {
+    return Error{"incoming_cpu: does not go with a listener that was handed over, which is one "
+                 "for all workers"};
+  }
   std::vector<Fd> all;
   for (uint32_t i = 0; i < options.queues; ++i) {
     Result<Fd> one = share_listener(listener, options.kernel_timestamps);

@@ -54,6 +54,10 @@ struct TcpOptions {
   std::string over_limit_reply;    // sent to a connection over max_flows before it is closed
   Nanos idle_timeout;              // zero = none
   FlowLimits limits;
+  // Queue i gets the connections whose first packet CPU cpus[i] has received; who comes by another
+  // CPU goes to any. Empty = all to any.
+  std::vector<uint32_t> cpus;
+  Nanos busy_poll;                 // in receives and waits, of the card's queue; zero = unset
   bool kernel_timestamps = true;   // date unpolled requests by the kernel's receive time
   bool date_backlog = false;       // also those that a full poll has left in the kernel
 };

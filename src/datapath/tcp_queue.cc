@@ -60,7 +60,15 @@ Status TcpQueue::start(std::vector<Fd> listeners) {
     return Error{std::string("cannot set up epoll: ") + std::strerror(errno)};
   }
   last_poll_ = datapath_now();
-  return Done{};
+  return use_busy_poll(shared_.options.busy_poll);
+}
+
+Status TcpQueue::use_busy_poll(Nanos length) {
+  if (length == Nanos()) return Done{};
+  for (const Fd& listener : listeners_) {
+    if (Status set = set_busy_poll(listener.get(), length); !set.ok()) return set;
+  }
+  return set_busy_wait(epoll_.get(), length);
 }
 
 // As an event of nobody, which a poll passes over.

@@ -79,6 +79,7 @@ class TcpQueue final : public DatapathQueue {
   void reap();
   void note_unfinished();
 
+  Status use_busy_poll(Nanos length);
   void accept_burst(uint32_t port, Instant now);
   bool accept_one(uint32_t port, Instant now);
   void admit(Fd socket, const SocketAddress& from, uint32_t port, Instant now);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -54,6 +55,18 @@ void set_up_listener(int fd, bool timestamps) {
   set_flag(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveSeconds);
   if (timestamps) set_flag(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
 }
+
+uint32_t whole_micros(Nanos length) { return static_cast<uint32_t>(length.count() / 1000); }
+
+// EPIOCSPARAMS of linux/eventpoll.h, which Debian 12 does not have.
+struct EpollParameters {
+  uint32_t busy_poll_us;
+  uint16_t budget;  // packets per look; 0 = as it is
+  uint8_t prefers_busy_poll;
+  uint8_t reserved;
+};
+constexpr unsigned long kSetEpollParameters = _IOW(0x8A, 1, EpollParameters);
+constexpr uint16_t kPacketsPerLook = 8;  // BUSY_POLL_BUDGET of the kernel
 
 // A receive time that lies further back than this comes from a wall clock that was set.
 constexpr Nanos kOldest = Nanos::seconds(60);
@@ -158,6 +171,23 @@ Result<Fd> share_listener(int listener, bool timestamps) {
   }
   set_up_listener(fd.get(), timestamps);
   return fd;
+}
+
+Status set_incoming_cpu(int listener, uint32_t cpu) {
+  if (set_flag(listener, SOL_SOCKET, SO_INCOMING_CPU, static_cast<int>(cpu))) return Done{};
+  return system_error("incoming_cpu: cannot listen for CPU " + std::to_string(cpu), errno);
+}
+
+Status set_busy_poll(int socket, Nanos length) {
+  const auto micros = static_cast<int>(whole_micros(length));
+  if (set_flag(socket, SOL_SOCKET, SO_BUSY_POLL, micros)) return Done{};
+  return system_error("busy_poll: takes CAP_NET_ADMIN", errno);
+}
+
+Status set_busy_wait(int epoll, Nanos length) {
+  const EpollParameters parameters{whole_micros(length), kPacketsPerLook, 0, 0};
+  if (::ioctl(epoll, kSetEpollParameters, &parameters) == 0) return Done{};
+  return system_error("busy_poll: takes Linux 6.9", errno);
 }
 
 Instant received_at(const msghdr& message, Instant otherwise) {

@@ -68,6 +68,16 @@ Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options)
 // Another descriptor of a listener that was handed over, set up like those of listen_on.
 Result<Fd> share_listener(int listener, bool timestamps);
 
+// Of listeners that share a port, this one gets the connections whose first packet this CPU has
+// received.
+Status set_incoming_cpu(int listener, uint32_t cpu);
+
+// A receive from the socket, or from a connection of the listener, looks so long at the queue of
+// its card, before it says that there is nothing. Takes CAP_NET_ADMIN.
+Status set_busy_poll(int socket, Nanos length);
+// The same for waits on an epoll instance, in place of net.core.busy_poll. Takes Linux 6.9.
+Status set_busy_wait(int epoll, Nanos length);
+
 // The time when the kernel received the bytes that a recvmsg with SO_TIMESTAMPNS returned;
 // `otherwise` if the kernel gives no time or an impossible one.
 Instant received_at(const msghdr& message, Instant otherwise);

@@ -15,6 +15,7 @@
 #include "datapath/tcp_socket.h"
 #include "datapath/testing/line_protocol.h"
 #include "datapath/time_source.h"
+#include "mechanism/cpu/pin.h"
 
 namespace rubato {
 namespace {
@@ -320,6 +321,48 @@ TEST(Tcp, queues_share_the_port) {
   }
   EXPECT_EQ(protocol.live, 64);
   for (const int count : accepted) EXPECT_GT(count, 0);
+}
+
+TEST(Tcp, a_connection_goes_to_the_queue_of_the_cpu_it_came_by) {
+  const std::vector<uint32_t> before = allowed_cpus();
+  if (before.size() < 2) GTEST_SKIP() << "takes two CPUs";
+  LineProtocol protocol;
+  TcpOptions options;
+  options.queues = 2;
+  options.cpus = {before[0], before[1]};
+  auto tcp = open_tcp(options, protocol);
+  std::vector<Fd> clients;
+  std::array<Request*, 1> burst{};
+  for (const uint32_t queue : {1U, 0U, 1U}) {
+    ASSERT_TRUE(pin_this_thread(options.cpus[queue]).ok());
+    const int live = protocol.live;
+    for (int i = 0; i < 16; ++i) clients.push_back(connect_to("127.0.0.1", tcp->port()));
+    tcp->queue(WorkerId{1 - queue}).poll(burst);
+    EXPECT_EQ(protocol.live, live);
+    tcp->queue(WorkerId{queue}).poll(burst);
+    EXPECT_EQ(protocol.live, live + 16);
+  }
+  ASSERT_TRUE(pin_this_thread_to_any(before).ok());
+}
+
+TEST(Tcp, connections_poll_their_card_for_as_long_as_they_are_told) {
+  LineProtocol protocol;
+  TcpOptions options;
+  options.busy_poll = Nanos::micros(50);
+  auto opened = TcpDatapath::open(options, protocol);
+  if (!opened.ok()) GTEST_SKIP() << opened.error();
+  auto tcp = std::move(opened).value();
+  const Fd client = connect_to("127.0.0.1", tcp->port());
+  std::array<Request*, 1> burst{};
+  tcp->queue(WorkerId{0}).poll(burst);
+  std::vector<int> found;
+  tcp->for_each_flow([&](const FlowInfo& flow) {
+    int micros = 0;
+    socklen_t size = sizeof micros;
+    EXPECT_EQ(::getsockopt(flow.fd, SOL_SOCKET, SO_BUSY_POLL, &micros, &size), 0);
+    found.push_back(micros);
+  });
+  EXPECT_EQ(found, std::vector<int>{50});
 }
 
 }  // namespace

@@ -40,16 +40,8 @@ std::string names_of_live_policies() {
 
 // One CPU per worker, or an empty list when they are not to be pinned.
 Result<std::vector<uint32_t>> choose_cpus(const RuntimeOptions& options) {
-  std::vector<uint32_t> chosen;
-  if (!options.pin) return chosen;
-  const std::vector<uint32_t> allowed = allowed_cpus();
-  if (options.pin_first + options.workers > allowed.size()) {
-    return Error{"pin: " + std::to_string(options.workers) + " workers from CPU number " +
-                 std::to_string(options.pin_first) + " do not fit on " +
-                 std::to_string(allowed.size()) + " allowed CPUs"};
-  }
-  for (uint32_t i = 0; i < options.workers; ++i) chosen.push_back(allowed[options.pin_first + i]);
-  return chosen;
+  if (!options.pin) return std::vector<uint32_t>();
+  return cpus_of_workers(options.pin_first, options.workers);
 }
 
 Status check_cores(const RuntimeOptions& options) {

@@ -162,6 +162,8 @@ class Configuration(InFolder):
             (("--config", policy), {}, "--set: synergy has no option 'colour'"),
             (("--max-fibers", "2", "--workers", "2"), {}, "--max-fibers: must be greater"),
             (("--credits-set", "colour=7", "--rpc-port", "0"), {}, "colour"),
+            (("--incoming-cpu",), {}, "--incoming-cpu: needs --pin"),
+            (("--busy-poll", "2ms"), {}, "--busy-poll: takes a time from 0ns to 1ms"),
         )
         for args, env, message in cases:
             status, out, error = rubato(*self.KV, *args, "--check-config", env=env)

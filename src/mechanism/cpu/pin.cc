@@ -54,6 +54,16 @@ std::vector<uint32_t> allowed_cpus() {
   return cpus;
 }
 
+Result<std::vector<uint32_t>> cpus_of_workers(uint32_t first, uint32_t count) {
+  const std::vector<uint32_t> allowed = allowed_cpus();
+  if (first + count > allowed.size()) {
+    return Error{"pin: " + std::to_string(count) + " workers from CPU number " +
+                 std::to_string(first) + " do not fit on " + std::to_string(allowed.size()) +
+                 " allowed CPUs"};
+  }
+  return std::vector<uint32_t>(allowed.begin() + first, allowed.begin() + first + count);
+}
+
 uint32_t current_cpu() {
   const int cpu = sched_getcpu();
   return cpu < 0 ? 0 : static_cast<uint32_t>(cpu);

@@ -21,6 +21,10 @@ Status pin_this_thread_to_any(std::span<const uint32_t> cpus);
 // The CPUs the calling thread may run on, ascending.
 std::vector<uint32_t> allowed_cpus();
 
+// The CPUs of `count` workers, one each: of those that the calling thread may run on, from the
+// `first`-th on. Fails where there are too few.
+Result<std::vector<uint32_t>> cpus_of_workers(uint32_t first, uint32_t count);
+
 // The CPU the calling thread is on now, which may change at once if it is not pinned.
 uint32_t current_cpu();
 
