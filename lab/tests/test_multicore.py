@@ -15,7 +15,7 @@ from unittest import mock
 from xml.etree import ElementTree
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "e2e"))
+sys.path.append(str(HERE.parents[1] / "tests" / "e2e"))
 
 import samples
 from waiting import eventually
