@@ -29,6 +29,8 @@ from pathlib import Path
 import generated_docs
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "lab"))
+from rubato_lab import style  # noqa: E402
 DATA, PAGE, FIGURE = "docs/scaling.jsonl", "docs/SCALING.md", "docs/img/scaling.svg"
 
 # Field of a row, title of its table, decimals, and the least change that is one.
@@ -199,75 +201,36 @@ def tables(rows):
 
 # ---- The figure -------------------------------------------------------------------------------
 
-STYLE = """.rb { --ink:#1d2127; --soft:#5b6470; --grid:#e4e7eb; --paper:#ffffff;
- --c0:#c94f00; --c1:#0068a8; }
-@media (prefers-color-scheme: dark) {
- .rb { --ink:#e8eaed; --soft:#a3abb5; --grid:#2b3036; --paper:#14171a;
- --c0:#ff8b4d; --c1:#63b9f5; } }
-.rb text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; }
-.rb .name { font-size: 13px; font-weight: 650; fill: var(--ink); }
-.rb .title { font-size: 16px; font-weight: 650; fill: var(--ink); }
-.rb .tick { font-size: 10.5px; fill: var(--soft); }
-.rb .sub { font-size: 12.5px; fill: var(--soft); }
-.rb .bg { fill: var(--paper); } .rb .grid { stroke: var(--grid); }
-.rb .c0, .rb .c1 { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
-.rb .c0 { stroke: var(--c0); } .rb .c1 { stroke: var(--c1); }
-.rb .k0 { fill: var(--c0); font-size: 12.5px; } .rb .k1 { fill: var(--c1); font-size: 12.5px; }"""
+TITLE = "Cache lines that a request takes from other threads, by number of workers"
 DRAWN = [("spinning_lines_written", "writes that take a line"),
          ("spinning_one_line", "of these, to one line")]
 NOTE = "per request, workers spin; both axes logarithmic"
-COLUMNS, WIDTH, HEIGHT, LEFT, TOP = 4, 190, 150, 44, 96
-PLOT_WIDTH, PLOT_HEIGHT = 136, 92
+COLUMNS, WIDTH, HEAD, HEIGHT = 4, 800, 100, 130
 LEAST, MOST = 0.01, 300
 
 
-def x_of(workers, most):
-    return PLOT_WIDTH * math.log(workers) / math.log(most)
-
-
-def y_of(value):
-    value = min(max(value, LEAST), MOST)
-    return PLOT_HEIGHT * (1 - math.log(value / LEAST) / math.log(MOST / LEAST))
-
-
-def small(policy, rows, at_x, at_y, most):
-    """One policy's curves; both axes are logarithmic."""
-    parts = [f'<g transform="translate({at_x} {at_y})">',
-             f'<text class="name" x="0" y="-8">{policy}</text>']
-    for value in (0.01, 0.1, 1, 10, 100):
-        y = y_of(value)
-        parts.append(f'<line class="grid" x1="0" y1="{y:.1f}" x2="{PLOT_WIDTH}" y2="{y:.1f}"/>'
-                     f'<text class="tick" x="-6" y="{y + 3.5:.1f}" text-anchor="end">'
-                     f'{value}</text>')
-    for workers in (1, 8, 64):
-        if workers <= most:
-            parts.append(f'<text class="tick" x="{x_of(workers, most):.1f}" '
-                         f'y="{PLOT_HEIGHT + 14}" text-anchor="middle">{workers}</text>')
-    for index, (field, _) in enumerate(DRAWN):
-        points = " ".join(f"{x_of(row['workers'], most):.1f},{y_of(row[field]):.1f}"
-                          for row in rows)
-        parts.append(f'<polyline class="c{index}" points="{points}"/>')
-    return "\n".join([*parts, "</g>"])
-
-
+@style.applied()
 def figure(rows):
+    """A plot for each policy with the curves of DRAWN, as matplotlib's Figure."""
     policies = by_policy(rows)
-    most = max(row["workers"] for row in rows)
-    width = COLUMNS * WIDTH + 16
-    height = TOP + -(-len(policies) // COLUMNS) * HEIGHT
-    title = "Cache lines that a request takes from other threads, by number of workers"
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-             f'width="{width}" height="{height}" class="rb" role="img" aria-label="{title}">',
-             f"<style>\n{STYLE}\n</style>",
-             f'<rect class="bg" width="{width}" height="{height}" rx="6"/>',
-             f'<text class="title" x="16" y="26">{title}</text>',
-             *(f'<text class="k{i}" x="{16 + 190 * i}" y="48">{name}</text>'
-               for i, (_, name) in enumerate(DRAWN)),
-             f'<text class="sub" x="400" y="48">{NOTE}</text>']
-    for place, (policy, of) in enumerate(policies.items()):
-        parts.append(small(policy, of.values(), LEFT + place % COLUMNS * WIDTH,
-                           TOP + place // COLUMNS * HEIGHT, most))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    lines = -(-len(policies) // COLUMNS)
+    sheet = style.sheet(WIDTH, HEAD + lines * HEIGHT, TITLE, [NOTE, ""])
+    plots = list(sheet.subplots(lines, COLUMNS, sharex=True, sharey=True, squeeze=False).flat)
+    for ax, (policy, of) in zip(plots, policies.items()):
+        for i, (field, name) in enumerate(DRAWN):
+            ax.plot(list(of), [max(row[field], LEAST) for row in of.values()], label=name,
+                    **style.look(i))
+        ax.set_title(policy, weight="bold")
+        ax.set(ylim=(LEAST, MOST))
+        style.logarithmic(ax, "x", "{:g}".format)
+        style.logarithmic(ax, "y", "{:g}".format)
+        ax.set_xticks([workers for workers in (1, 8, 64) if workers in of])
+    for ax in plots[len(policies):]:
+        ax.set_axis_off()
+    for ax in plots[:len(policies)][-COLUMNS:]:
+        ax.tick_params(labelbottom=True)
+    style.legend(sheet, plots[0], 2, ncols=len(DRAWN))
+    return sheet
 
 
 # ---- Commands ---------------------------------------------------------------------------------
@@ -278,7 +241,7 @@ def write(binary, workers_max):
     (ROOT / DATA).write_text("".join(json.dumps(row) + "\n" for row in rows))
     page = ROOT / PAGE
     page.write_text(generated_docs.replace(page.read_text(), "scaling", tables(rows)))
-    (ROOT / FIGURE).write_text(figure(rows))
+    (ROOT / FIGURE).write_text(style.svg(figure(rows)))
 
 
 def changes(old, new, tolerance=SHOWN):

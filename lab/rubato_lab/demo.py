@@ -12,8 +12,9 @@ from pathlib import Path
 
 from rubato_lab import (alternation, calibration, comparison, contenders, figures, generator,
                         html_report, keys_beside, machine, options, record, run_report, servers,
-                        table, units)
+                        style, table, units)
 from rubato_lab.bench import Bench, Clock
+from rubato_lab.extras import need
 from rubato_lab.program import RubatoError
 
 LOOK_S = 0.5
@@ -177,9 +178,10 @@ def tell(done, opts, say):
         say(line)
     say(table.folded(table.noise_line(summary)))
     opts.out.mkdir(parents=True, exist_ok=True)
-    if opts.figure:
+    drawn = figures.get_ccdf(done) if opts.figure else None
+    if drawn:
         opts.figure.parent.mkdir(parents=True, exist_ok=True)
-        opts.figure.write_text(figures.get_ccdf(done), encoding="utf-8")
+        opts.figure.write_text(style.svg(drawn), encoding="utf-8")
         say(f"figure: {shown(opts.figure)}")
     try:
         page = html_report.page_of(done).html()
@@ -213,12 +215,14 @@ def main(arguments=None):
         print(text, file=sink, flush=True)
 
     try:
+        if opts.figure:
+            need("matplotlib")
         done = record.load(opts.source) if opts.source else measure(opts, say)
         tell(done, opts, say)
     except KeyboardInterrupt:
         print("demo: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
-    except (DemoFailed, *FAILURES) as error:
+    except (DemoFailed, RubatoError, *FAILURES) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     if opts.json:

@@ -5,10 +5,9 @@ import importlib
 
 from rubato_lab.program import RubatoError
 
-# The extra of pyproject.toml that brings each module.
-EXTRAS = {"pandas": "pandas", "matplotlib.pyplot": "plot", "distributed": "sweep",
-          "dask_jobqueue": "slurm", "pyarrow": "sweep", "pyarrow.parquet": "sweep",
-          "duckdb": "sweep"}
+# The extra of pyproject.toml that brings each package.
+EXTRAS = {"pandas": "pandas", "matplotlib": "plot", "distributed": "sweep",
+          "dask_jobqueue": "slurm", "pyarrow": "sweep", "duckdb": "sweep"}
 
 
 def need(module):
@@ -16,6 +15,7 @@ def need(module):
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        missing = module.partition(".")[0].replace("_", "-")
-        raise RubatoError(f"this needs {missing}: pip install 'rubato-lab[{EXTRAS[module]}]' "
-                          f"({error})") from error
+        missing = module.partition(".")[0]
+        debian = "Debian's python3-matplotlib or " if missing == "matplotlib" else ""
+        raise RubatoError(f"this needs {missing.replace('_', '-')}: {debian}pip install "
+                          f"'rubato-lab[{EXTRAS[missing]}]' ({error})") from error

@@ -81,11 +81,13 @@ def statistic(record):
 
 
 def get_ccdf(record):
-    words = charts.Words(
-        finding(record), _subtitle(record),
-        "GET latency, from the scheduled send to the reply", "share of GETs slower than x",
-        statistic(record))
-    return charts.ccdf(series_of(record, lambda _: GET), words,
+    """matplotlib's Figure, or None without a point."""
+    series = series_of(record, lambda _: GET)
+    if not series:
+        return None
+    lines = [words for words in (_subtitle(record), statistic(record)) if words]
+    axes = ("GET latency, from the scheduled send to the reply", "share of GETs slower than x")
+    return charts.ccdf(series, finding(record), lines, axes,
                        (BASELINE, SUBJECT, ratio_of(record.attempts)))
 
 

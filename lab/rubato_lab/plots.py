@@ -2,7 +2,7 @@
 """Figures of results, in matplotlib or as Vega-Lite: `backend="vega"` gives a specification with
 its data, which notebooks draw and altair.Chart.from_dict takes. Any thread for "vega"."""
 
-from rubato_lab import stats, units
+from rubato_lab import stats, style, units
 from rubato_lab.extras import need
 from rubato_lab.program import RubatoError
 from rubato_lab.results import LATENCY, SLOWDOWN, Run
@@ -13,9 +13,6 @@ MATPLOTLIB, VEGA = "matplotlib", "vega"
 NAMES = {LATENCY: "latency (µs)", SLOWDOWN: "slowdown"}
 # How matplotlib's axes say a value, where its own way is not a reader's: "2 × 10²".
 WORDS = {LATENCY: units.latency, SLOWDOWN: units.significant}
-# As in reports: Okabe and Ito's, which everybody can tell apart, and lines differ by dash too.
-COLOURS = ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#8a7a00", "#56b4e9", "#888888", "#e69f00")
-DASHES = ("-", "--", ":", "-.")
 
 
 class VegaLite(dict):
@@ -102,27 +99,16 @@ def _drawn(rows, title, x_title, y_title, backend, ax, log):
     for i, line in enumerate(dict.fromkeys(row["line"] for row in rows)):
         points = [(row["x"], row["y"]) for row in rows if row["line"] == line]
         ax.plot(*zip(*points), label=line, marker=None if "x" in log else "o", markersize=4,
-                color=COLOURS[i % len(COLOURS)], linestyle=DASHES[i % len(DASHES)])
+                **style.look(i))
     named = [text.replace(" (µs)", "") for text in (title, x_title, y_title)]
     ax.set(**dict(zip(("title", "xlabel", "ylabel"), named)))
     for name, words in log.items():
-        _logarithmic(ax, name, words)
-    ax.grid(color="#e4e7eb")
+        style.logarithmic(ax, name, words)
+    ax.grid(color=style.GRID)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
     return ax
-
-
-def _logarithmic(ax, name, words):
-    """Ticks with units: powers of ten, and 1, 2 and 5 of each where these are few."""
-    ticker = need("matplotlib.ticker")
-    ax.set(**{f"{name}scale": "log"})
-    low, high = getattr(ax, f"get_{name}lim")()
-    axis = getattr(ax, f"{name}axis")
-    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: words(value)))
-    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _vega(title, rows, **more):

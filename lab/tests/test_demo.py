@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "e2e"))
+sys.path.append(str(HERE.parents[1] / "tests" / "e2e"))
 
 from waiting import eventually  # noqa: E402
 

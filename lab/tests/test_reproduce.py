@@ -13,6 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import fake_sim
+from rubato_lab import style
 from rubato_lab.reproduce import (claims, figure, machines, main, output, page, plot, records,
                                   simulator, slo)
 
@@ -223,7 +224,7 @@ class Figures(unittest.TestCase):
 
     def test_a_drawing_is_xml_and_names_its_lines(self):
         drawn = figure.simulate(small_figure(), InMemory())
-        text = plot.draw(drawn)
+        text = style.svg(plot.draw(drawn))
         xml.dom.minidom.parseString(text)
         for words in ("synergy", "cfcfs", "objective: 50", "A &lt;small&gt; figure"):
             self.assertIn(words, text)
@@ -306,6 +307,14 @@ class CommandLine(unittest.TestCase):
                 self.assertTrue((Path(folder) / name).is_file(), name)
         self.assertIn("c-FCFS: throughput within 10 for each type", out)
         self.assertRegex(out, r"not yet: .*DARC")
+
+    def test_without_matplotlib_one_line_says_so_before_a_run(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.dict("sys.modules", {"matplotlib": None}):
+            status, out, err = self.reproduce("persephone-1", "--binary", str(FAKE),
+                                              "--out", folder)
+            self.assertEqual((status, out, os.listdir(folder)), (1, "", []))
+        self.assertRegex(err, "^reproduce: this needs matplotlib: .*python3-matplotlib.*\n$")
 
     def test_a_simulator_that_fails_is_status_1_and_one_line(self):
         with tempfile.TemporaryDirectory() as folder:

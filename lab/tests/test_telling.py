@@ -5,12 +5,13 @@ from html import unescape
 from xml.etree import ElementTree
 
 import samples
-from rubato_lab import (charts, comparison, figures, html_report, labels, machine, record,
-                        run_report, svg, table)
+from rubato_lab import (comparison, figures, html_report, machine, record, run_report, style,
+                        table)
 from rubato_lab.report.page import Page
 from rubato_lab.comparison import Attempts
 from rubato_lab.generator import Measured
 
+SVG = "{http://www.w3.org/2000/svg}"
 QUIET = machine.Noise(0.01, 0.001, 7.0)
 
 
@@ -162,30 +163,13 @@ class Table(unittest.TestCase):
 
 
 class Drawing(unittest.TestCase):
-    def test_scales_and_ticks(self):
-        scale = svg.LogScale(1, 100, 0, 200)
-        self.assertEqual([scale(v) for v in (0.1, 1, 10, 100, 1e9)], [0, 0, 100, 200, 200])
-        self.assertEqual(svg.decades(0.0001, 1), [0.0001, 0.001, 0.01, 0.1, 1.0])
-        self.assertEqual((svg.snap_down(37), svg.snap_up(37), svg.snap_up(50)), (20, 50, 50))
-
-    def test_text_is_escaped(self):
-        self.assertIn("a &lt; &amp; b", svg.text(0, 0, "a < & b", "t"))
-
-    def test_a_label_avoids_a_taken_place(self):
-        frame, taken = labels.Box(0, 0, 400, 400), []
-        for _ in range(4):
-            box = labels.place([(100, 100), (100, 200), (100, 300)], (80, 30), frame, [], taken)
-            self.assertFalse(any(box.overlaps(t) for t in taken))
-            taken.append(box)
-
     def test_every_figure_is_well_formed_and_names_every_contender(self):
-        drawing = figures.get_ccdf(demo_record())
+        drawing = style.svg(figures.get_ccdf(demo_record()))
         root = ElementTree.fromstring(drawing)
-        words = " ".join(t.text for t in root.iter("{http://www.w3.org/2000/svg}text"))
-        for name in three():
-            self.assertIn(name, words)
-        self.assertNotIn("nan", drawing.lower().replace("lucida", ""))
-        self.assertIn("prefers-color-scheme: dark", drawing)
+        words = " ".join(t.text for t in root.iter(f"{SVG}text"))
+        for told in (*three(), figures.finding(demo_record()), "20x lower"):
+            self.assertIn(told, words)
+        self.assertEqual(root.find(f"{SVG}title").text, figures.finding(demo_record()))
         for one in (figures.get_chart, figures.scan_chart, figures.timeline_chart):
             self.assertEqual(one(demo_record()).to_object()["names"], list(three()))
 
@@ -200,10 +184,19 @@ class Drawing(unittest.TestCase):
     def test_no_claim_is_made_where_there_is_no_difference(self):
         same = {"fcfs": attempts(300.0), "synergy": attempts(290.0)}
         self.assertNotIn("lower", figures.finding(demo_record(same)))
-        self.assertNotIn("x lower", figures.get_ccdf(demo_record(same)))
+        self.assertNotIn("x lower", style.svg(figures.get_ccdf(demo_record(same))))
+
+    def test_a_drawing_is_the_same_each_time_and_has_a_dark_twin(self):
+        first, second = (style.svg(figures.get_ccdf(demo_record())) for _ in range(2))
+        self.assertEqual(first, second)
+        used = set(re.findall(r"#[0-9a-f]{6}", re.sub("<style.*?</style>", "", first, flags=re.S)))
+        self.assertEqual(used - set(style.COLOURS),
+                         {style.INK, style.SOFT, style.GRID, style.PAPER})
+        self.assertIn(f'[style*="fill: {style.INK}"] {{ fill: {style.DARK[style.INK]} !important',
+                      first)
 
     def test_nothing_to_draw_is_no_drawing(self):
-        self.assertEqual(charts.ccdf([], charts.Words("", "", "", "")), "")
+        self.assertIsNone(figures.get_ccdf(record.Record(demo_record().settings, {})))
 
 
 class DemoPage(unittest.TestCase):

@@ -5,18 +5,16 @@ throughput per worker and p99 against the number of workers. The other policies 
 from dataclasses import dataclass
 from typing import Callable
 
-from rubato_lab import svg, units
+from rubato_lab import style, units
 from rubato_lab.multicore.cells import DATAPATHS, LOOPBACK, TAIL, THROUGHPUT
-from rubato_lab.reproduce.plot import DASHES, MORE_COLOURS, SLOTS
 
-WIDTH, PANEL, HEIGHT = 1080, 272, 178
-LEFT, GUTTER, TOP, BOTTOM = 76, 66, 118, 34
-ROW = HEIGHT + 62
-LEGEND, KEY = 30, 26
-# Room beside the first and the last number of workers.
-MARGIN = 1.12
-# Between the policies' points where there is but one number of workers.
-APART = 16
+TITLE = "Throughput and tail against the number of workers"
+WIDTH, HEAD, KEY, ROW = 1000, 50, 30, 220
+# What separates the policies' points where there is but one number of workers.
+APART = 1.02
+# How far the line of no overhead goes beyond the first and the last number of workers.
+MARGIN = 1.06
+OTHERS = "#9aa3ad"
 NAMES = {LOOPBACK: "loopback", "tcp": "TCP"}
 
 
@@ -27,7 +25,7 @@ class Column:
     title: str
     kind: str
     value: Callable
-    tick: Callable
+    words: Callable
     linear: bool = False
 
 
@@ -63,7 +61,7 @@ def columns(data):
 
 def groups(policies):
     """In as few parts as have a colour for each policy, about equally large."""
-    count = -(-len(policies) // SLOTS)
+    count = -(-len(policies) // len(style.COLOURS))
     size = -(-len(policies) // max(count, 1))
     return [policies[i:i + size] for i in range(0, len(policies), size)]
 
@@ -72,93 +70,22 @@ def _ideal_rps(data, workers):
     return workers * 1e6 / data["settings"]["mean_service_us"]
 
 
-def _y_scale(data, column):
-    """(low, high) of all panels of a column, so that they can be compared."""
-    spreads = [spread for cell in data["cells"] if (spread := column.value(cell))]
-    values = [spread[key] for spread in spreads for key in ("low", "high") if spread[key] > 0]
+def _draw_ideal(ax, data, column, counts):
     if column.kind == THROUGHPUT:
-        values += [_ideal_rps(data, 1 if column.linear else cell["workers"])
-                   for cell in data["cells"]]
-    if not values:
-        return None
-    if column.linear:
-        return 0.0, max(values) * 1.08
-    low = svg.snap_down(min(values))
-    return low, max(svg.snap_up(max(values)), low * 10)
+        ends = (counts[0] / MARGIN, counts[-1] * MARGIN)
+        ax.plot(ends, [_ideal_rps(data, 1 if column.linear else count) for count in ends],
+                color=style.SOFT, linestyle="--", linewidth=1)
 
 
-def _ticks(low, high):
-    if low == 0:
-        step = svg.snap_up(high / 5)
-        return [i * step for i in range(int(high / step) + 1)]
-    steps = (1, 2, 5) if high / low <= 30 else (1,)
-    return [decade * step for decade in svg.decades(low / 10, high) for step in steps
-            if low <= decade * step <= high * (1 + 1e-9)]
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Where a panel is; `x` and `y` are its scales."""
-
-    left: float
-    top: float
-    x: svg.LogScale
-    y: Callable
-
-    @property
-    def bottom(self):
-        return self.top + HEIGHT
-
-
-def _frame(bounds, counts, left, top):
-    low, high = bounds
-    x = svg.LogScale(min(counts) / MARGIN, max(counts) * MARGIN, left, left + PANEL)
-    scale = svg.LinearScale if low == 0 else svg.LogScale
-    return Frame(left, top, x, scale(low, high, top + HEIGHT, top))
-
-
-def _far_enough(counts, x, apart=17):
-    """The numbers of workers that have room for their name, the last before the others."""
-    kept = []
-    for count in reversed(counts):
-        if not kept or x(kept[-1]) - x(count) >= apart:
-            kept.append(count)
-    return kept
-
-
-def _grid(frame, column, counts, name):
-    parts = [svg.text(frame.left, frame.top - 12, f"{name}: {column.title}", "unit")]
-    for value in _ticks(frame.y.low, frame.y.high):
-        at = frame.y(value)
-        parts += [svg.line(frame.left, at, frame.left + PANEL, at, "grid"),
-                  svg.text(frame.left - 7, at + 4, column.tick(value), "tick", "end")]
-    parts.append(svg.line(frame.left, frame.bottom, frame.left + PANEL, frame.bottom, "axis"))
-    for count in counts:
-        parts.append(svg.line(frame.x(count), frame.bottom, frame.x(count), frame.bottom + 4,
-                              "axis"))
-    parts += [svg.text(frame.x(count), frame.bottom + 17, str(count), "tick", "middle")
-              for count in _far_enough(counts, frame.x)]
-    return parts
-
-
-def _ideal(frame, data, column, counts):
-    if column.kind != THROUGHPUT:
-        return []
-    first, last = frame.x.low, frame.x.high
-    values = [_ideal_rps(data, 1 if column.linear else count) for count in (first, last)]
-    return [svg.line(frame.x(first), frame.y(values[0]), frame.x(last), frame.y(values[1]), "axis",
-                     stroke_dasharray="3 3")]
-
-
-def _threads_begin(frame, cells):
+def _draw_threads_begin(ax, cells):
     """A rule before the numbers of workers whose CPUs share cores."""
     shared = [cell["workers"] for cell in cells if cell["shares_cores"]]
     alone = [cell["workers"] for cell in cells if not cell["shares_cores"]]
-    if not shared or not alone:
-        return []
-    at = (frame.x(min(shared)) + frame.x(max(alone))) / 2
-    return [svg.line(at, frame.top, at, frame.bottom, "axis", stroke_dasharray="1 3"),
-            svg.text(at + 4, frame.bottom - 6, "SMT", "tick")]
+    if shared and alone:
+        at = (min(shared) * max(alone)) ** 0.5
+        ax.axvline(at, color=style.SOFT, linestyle=":", linewidth=1)
+        ax.annotate("SMT", (at, 0), (3, 4), xycoords=("data", "axes fraction"),
+                    textcoords="offset points", color=style.SOFT, size=8)
 
 
 def _points(cells, policy, column):
@@ -167,56 +94,36 @@ def _points(cells, policy, column):
     return [(cell, spread) for cell in own if (spread := column.value(cell))]
 
 
-def _pixels(frame, points):
-    return [(frame.x(cell["workers"]), frame.y(spread["median"])) for cell, spread in points]
+def _draw_curve(ax, column, points, slot, aside):
+    at = [cell["workers"] * aside for cell, _ in points]
+    median, low, high = ([spread[key] for _, spread in points] for key in ("median", "low", "high"))
+    look = style.look(slot)
+    ax.plot(at, median, marker="o", **look)
+    ax.vlines(at, low, high, color=look["color"], linewidth=1, alpha=0.6)
+    hollow = [(x, y) for x, y, (cell, _) in zip(at, median, points)
+              if cell["disturbed"][column.kind]]
+    if hollow:
+        ax.plot(*zip(*hollow), "o", color=look["color"], markerfacecolor=style.PAPER, zorder=3)
 
 
-def _curve(frame, column, points, slot, aside):
-    colour = f"var(--c{slot})"
-    pixels = [(x + aside, y) for x, y in _pixels(frame, points)]
-    parts = [svg.path(pixels, "line", slot, DASHES[slot])]
-    for (cell, spread), (x, y) in zip(points, pixels):
-        if spread["low"] < spread["high"]:
-            parts.append(svg.line(x, frame.y(spread["low"]), x, frame.y(spread["high"]), "bar",
-                                  stroke=colour))
-        hollow = cell["disturbed"][column.kind]
-        parts.append(svg.element("circle", cx=x, cy=y, r=3.2, stroke=colour, stroke_width=1.6,
-                                 fill="var(--paper)" if hollow else colour))
-    return parts
-
-
-def _grey(frame, points):
-    steps = "L".join(f"{svg.number(x)} {svg.number(y)}" for x, y in _pixels(frame, points))
-    return svg.element("path", d="M" + steps, class_="others") if len(points) > 1 else ""
-
-
-def _panel(data, column, datapath, group, left, top):
+def _draw_panel(ax, data, column, datapath, group):
     cells = [cell for cell in data["cells"] if cell["datapath"] == datapath]
     counts = sorted({cell["workers"] for cell in data["cells"]})
-    bounds = _y_scale(data, column)
-    if bounds is None or not any(column.value(cell) for cell in cells):
-        return [svg.text(left, top - 12, f"{NAMES[datapath]}: {column.title}: nothing measured",
-                         "unit")]
-    frame = _frame(bounds, counts, left, top)
-    parts = [*_grid(frame, column, counts, NAMES[datapath]), *_ideal(frame, data, column, counts),
-             *_threads_begin(frame, cells)]
-    others = dict.fromkeys(cell["policy"] for cell in cells if cell["policy"] not in group)
-    parts += [_grey(frame, _points(cells, policy, column)) for policy in others]
+    ax.set_title(f"{NAMES[datapath]}: {column.title}", size=8)
+    style.logarithmic(ax, "x", units.significant)
+    ax.set_xticks(counts)
+    if not any(column.value(cell) for cell in cells):
+        ax.set_title(f"{NAMES[datapath]}: {column.title}: nothing measured", size=8)
+        return
+    _draw_ideal(ax, data, column, counts)
+    _draw_threads_begin(ax, cells)
+    for policy in dict.fromkeys(cell["policy"] for cell in cells if cell["policy"] not in group):
+        points = _points(cells, policy, column)
+        ax.plot([cell["workers"] for cell, _ in points],
+                [spread["median"] for _, spread in points], color=OTHERS, linewidth=0.8)
     for slot, policy in enumerate(group):
-        aside = (slot - (len(group) - 1) / 2) * APART if len(counts) == 1 else 0.0
-        parts += _curve(frame, column, _points(cells, policy, column), slot, aside)
-    return parts
-
-
-def _legend(group, top):
-    width = (WIDTH - LEFT) / SLOTS
-    parts = []
-    for slot, policy in enumerate(group):
-        x = LEFT + slot * width
-        parts += [svg.line(x, top - 4, x + KEY, top - 4, "line", stroke=f"var(--c{slot})",
-                           stroke_dasharray=DASHES[slot]),
-                  svg.text(x + KEY + 7, top, policy, "name")]
-    return parts
+        aside = APART ** (slot - (len(group) - 1) / 2) if len(counts) == 1 else 1
+        _draw_curve(ax, column, _points(cells, policy, column), slot, aside)
 
 
 def _subtitles(data):
@@ -224,41 +131,50 @@ def _subtitles(data):
     drawn = [(cell, kind) for cell in data["cells"] for kind in (THROUGHPUT, TAIL)
              if cell["runs"][kind]]
     noisy = sum(cell["disturbed"][kind] for cell, kind in drawn)
-    told = (f"hollow: the machine disturbed it ({noisy} of {len(drawn)} cells)" if noisy
-            else "the machine kept still")
-    first = (f"{machine['cpu']}, {machine['allowed_cpus']} CPUs on {machine['physical_cores']} "
+    lines = [f"{machine['cpu']}, {machine['allowed_cpus']} CPUs on {machine['physical_cores']} "
              f"cores, {machine['kernel']}; {settings['workload']}, mean "
-             f"{units.latency(settings['mean_service_us'])}")
-    second = (f"Medians of {settings['rounds']} rounds of {settings['seconds']:g} s, bars from the "
-              f"lowest to the highest; dashed grey: without any overhead; {told}")
-    third = ""
-    if settings["forced"]:
-        third = "Forced on fewer than 4 CPUs: this says nothing about many."
+             f"{units.latency(settings['mean_service_us'])}",
+             f"Medians of {settings['rounds']} rounds of {settings['seconds']:g} s, bars from the "
+             "lowest to the highest; dashed grey: without any overhead",
+             f"Hollow: the machine disturbed it ({noisy} of {len(drawn)} cells)" if noisy
+             else "The machine kept still"]
     if not data["complete"]:
-        third = "Interrupted: not every run was made. " + third
-    return [first, second, third]
+        lines.append("Interrupted: not every run was made")
+    if settings["forced"]:
+        lines.append("Forced on fewer than 4 CPUs: this says nothing about many")
+    return lines
 
 
-STYLE = ("<style>.rb .bar { stroke-width: 1.4; opacity: .6; } "
-         ".rb .others { fill: none; stroke: var(--axis); stroke-width: 1; opacity: .55; }</style>")
+def _draw_key(row, group):
+    for ax in row:
+        ax.set_axis_off()
+    for slot, policy in enumerate(group):
+        row[0].plot([], [], marker="o", label=policy, **style.look(slot))
+    row[0].legend(loc="center left", ncols=len(group)).set_in_layout(False)
 
 
+@style.applied()
 def draw(data):
-    """The SVG text of a record as record.py makes it."""
-    policies = list(dict.fromkeys(cell["policy"] for cell in data["cells"]))
+    """A record as record.py makes it, as matplotlib's Figure."""
+    parts = groups(list(dict.fromkeys(cell["policy"] for cell in data["cells"])))
     datapaths = [name for name in DATAPATHS if name in data["settings"]["datapaths"]]
-    kinds = columns(data)
-    parts = [MORE_COLOURS, STYLE,
-             svg.text(20, 30, "Throughput and tail against the number of workers", "title")]
-    parts += [svg.text(20, 51 + 18 * i, words, "sub")
-              for i, words in enumerate(_subtitles(data)) if words]
-    top = TOP
-    for group in groups(policies):
-        parts += _legend(group, top)
-        top += LEGEND + 14
-        for datapath in datapaths:
-            for i, column in enumerate(kinds):
-                parts += _panel(data, column, datapath, group, LEFT + i * (PANEL + GUTTER), top)
-            top += ROW
-    parts.append(svg.text(WIDTH - 20, top - 26, "workers", "unit", "end"))
-    return svg.document(WIDTH, top, "Throughput and tail against the number of workers", parts)
+    kinds, lines = columns(data), _subtitles(data)
+    heights = [KEY, *[ROW] * len(datapaths)] * len(parts)
+    sheet = style.sheet(WIDTH, HEAD + style.LINE * len(lines) + sum(heights), TITLE, lines)
+    plots = sheet.subplots(len(heights), len(kinds), sharey="col",
+                           gridspec_kw={"height_ratios": heights})
+    rows = iter(plots)
+    for group in parts:
+        _draw_key(next(rows), group)
+        for datapath, row in zip(datapaths, rows):
+            for ax, column in zip(row, kinds):
+                _draw_panel(ax, data, column, datapath, group)
+    for ax, column in zip(plots[-1], kinds):
+        ax.set_xlabel("workers")
+        if column.linear:
+            ax.set_ylim(bottom=0)
+            ax.locator_params(axis="y", nbins=5)
+            ax.yaxis.set_major_formatter(style.formatter(column.words))
+        else:
+            style.logarithmic(ax, "y", column.words, few=30)
+    return sheet

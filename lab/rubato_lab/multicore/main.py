@@ -15,12 +15,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rubato_lab import children, demo, machine, policies, units
+from rubato_lab import children, demo, machine, policies, style, units
+from rubato_lab.extras import need
 from rubato_lab.multicore import figure, noise, options, record, topology
 from rubato_lab.multicore.cells import (DATAPATHS, LOOPBACK, TAIL, TCP, THROUGHPUT, Cell,
                                         CellFailed, in_turn)
 from rubato_lab.multicore.loopback import Loopback
 from rubato_lab.multicore.tcp import Tcp
+from rubato_lab.program import RubatoError
 
 FEWEST_CPUS = 4
 SILENCE_S = 8.0
@@ -324,12 +326,13 @@ def main(arguments=None):
             stream.reconfigure(encoding="utf-8", errors="replace")
     voice = Voice()
     try:
+        need("matplotlib")
         data, status = ((record.load(opts.source), 0) if opts.source
                         else measured(opts, arguments, voice))
         if data is not None:
             for line in table(data):
                 voice.say(line)
-            texts = {"multicore.svg": figure.draw(data)}
+            texts = {"multicore.svg": style.svg(figure.draw(data))}
             if not opts.source:
                 texts["multicore.json"] = json.dumps(data, indent=1) + "\n"
             write(opts.out, texts, voice.say)
@@ -337,8 +340,8 @@ def main(arguments=None):
     except Refused as error:
         print(f"multicore: {error}", file=sys.stderr)
         return BAD_OPTIONS
-    except (demo.DemoFailed, record.RecordError, CellFailed, children.ChildFailed, OSError,
-            subprocess.SubprocessError) as error:
+    except (demo.DemoFailed, record.RecordError, CellFailed, RubatoError, children.ChildFailed,
+            OSError, subprocess.SubprocessError) as error:
         print(f"multicore: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -7,7 +7,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from rubato_lab.extras import need
 from rubato_lab.options import ROOT
+from rubato_lab.program import RubatoError
 from rubato_lab.reproduce import claims, figure, machines, output, page, records, simulator, site
 from rubato_lab.reproduce.papers import catalogue
 
@@ -118,6 +120,8 @@ def main(arguments=None):
                                      options.processes, options.seed)
     found = []
     try:
+        if not (options.claims or options.write):
+            need("matplotlib")
         machines.write(costs)
         for drawn in reproduce(chosen, simulation, options.out,
                                lambda line: print(line, flush=True),
@@ -125,7 +129,7 @@ def main(arguments=None):
             found += drawn.claims
             if options.write:
                 _keep(drawn, simulation.effort, figures)
-    except (simulator.SimulatorError, OSError) as error:
+    except (simulator.SimulatorError, RubatoError, OSError) as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

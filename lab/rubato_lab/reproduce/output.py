@@ -3,6 +3,7 @@
 
 import csv
 
+from rubato_lab import style
 from rubato_lab.reproduce import claims, plot
 
 PERCENTILES = ("p50", "p99", "p999")
@@ -69,7 +70,7 @@ def save(drawn, folder):
         return paths[:1]
     with open(paths[1], "w", encoding="utf-8", newline="") as file:
         write_csv(drawn, file)
-    paths[2].write_text(plot.draw(drawn), encoding="utf-8")
+    paths[2].write_text(style.svg(plot.draw(drawn)), encoding="utf-8")
     return paths
 
 
