@@ -35,6 +35,12 @@ std::string printable(std::string key) {
   return key;
 }
 
+// Of what is on the disk. Not so where a disk fails to read, or another process has the database:
+// then all may be whole, and nothing is left out.
+bool is_damage(const rocksdb::Status& status) {
+  return status.IsCorruption() || status.IsNotFound() || status.IsPathNotFound();
+}
+
 // Collects changes and writes them when there are kBatch of them, and on demand.
 class Writer {
  public:
@@ -112,8 +118,8 @@ Status RocksEngine::open_recovering() {
   if (!checked.ok()) return checked;
   const bool whole = lost.empty();  // else a log is shorter than the manifest has it
   rocksdb::Status status = open_database({Mode::kPointInTimeRecovery, true, whole});
-  if (!status.ok() && whole) status = open_database({Mode::kPointInTimeRecovery, false, true});
-  if (!status.ok()) {
+  if (is_damage(status) && whole) status = open_database({Mode::kPointInTimeRecovery, false, true});
+  if (is_damage(status)) {
     lost.push_back("newer writes were kept already, so a key may be back at an older value: " +
                    one_line(status.ToString()));
     status = open_database({Mode::kSkipAnyCorruptedRecords, false, false});
