@@ -101,6 +101,16 @@ class Memory(unittest.TestCase):
             writer.join()
         self.check(server)
 
+    def test_a_limit_that_comes_later_gives_back_what_was_freed_before(self):
+        server = self.enterContext(Server("--workers", "2"))
+        with server.client() as client:
+            for i in range(60):
+                client.call("SET", i, b"x" * 900_000)
+            full = server.resident_kib()
+            client.call("DEL", *range(0, 60, 2))
+            client.call("CONFIG", "SET", "maxmemory", f"{LIMIT_MB}mb")
+        eventually(server.resident_kib, lambda kib: kib < full - 20_000)
+
     def test_a_cache_evicts_what_is_not_used(self):
         server = self.serve("--maxmemory-policy", "allkeys-lru", "--memcached-port", "0")
         seed = int(os.environ.get("RUBATO_SEED", "20261123"))
