@@ -461,6 +461,22 @@ TEST(RocksDamage, the_newest_of_several_logs_is_missed) {
   }
 }
 
+TEST(RocksDamage, recovery_misses_an_older_log_also_where_it_makes_the_pointer_again) {
+  TempDir dir;
+  write_all(dir.path(), true, 200'000);
+  const auto logs = logs_in(dir.path());
+  ASSERT_GE(logs.size(), 2U);
+  std::filesystem::remove(logs.front());
+  std::filesystem::remove(dir.path() + "/CURRENT");
+  EngineOptions options = options_in(dir.path(), Durability::kSync);
+  options.recover = true;
+  const std::string lines = dir.path() + "/lines";
+  in_child([&] { return log_open(lines).ok() ? prefix_kept(options) : 252; });
+  const std::string said = bytes_of(lines);
+  EXPECT_NE(said.find("it is made again"), said.npos) << said;
+  EXPECT_NE(said.find("newer writes were kept"), said.npos) << said;
+}
+
 // Of each log, the guard's reading succeeds and RocksDB's fails.
 class OnceReadableLogs final : public rocksdb::FileSystemWrapper {
  public:

@@ -71,7 +71,7 @@ class Writer {
 }  // namespace
 
 // Only the holder of the lock looks at the logs, as another server may be writing them.
-Status RocksEngine::check_log_files(std::vector<std::string>& lost) {
+Status RocksEngine::check_log_files(LogGuard::Recovery& recovery) {
   rocksdb::FileLock* lock = nullptr;
   if (const auto locked = env_->LockFile(dir_ + "/LOCK", &lock); !locked.ok()) {
     return open_error(locked);
@@ -80,7 +80,7 @@ Status RocksEngine::check_log_files(std::vector<std::string>& lost) {
   if (recover_) {
     auto recovered = guard_.recover();
     if (recovered.ok()) {
-      lost = std::move(recovered).value();
+      recovery = std::move(recovered).value();
     } else {
       checked = Error{recovered.error()};
     }
@@ -92,7 +92,7 @@ Status RocksEngine::check_log_files(std::vector<std::string>& lost) {
 }
 
 Status RocksEngine::open_strictly() {
-  std::vector<std::string> none;
+  LogGuard::Recovery none;
   Status checked = check_log_files(none);
   if (!checked.ok()) return checked;
   const rocksdb::Status status =
@@ -113,10 +113,11 @@ Status RocksEngine::open_strictly() {
 // for the last. Beside them RocksDB does not stop at the damage of a log.
 Status RocksEngine::open_recovering() {
   using Mode = rocksdb::WALRecoveryMode;
-  std::vector<std::string> lost;
-  Status checked = check_log_files(lost);
+  LogGuard::Recovery recovery;
+  Status checked = check_log_files(recovery);
   if (!checked.ok()) return checked;
-  const bool whole = lost.empty();  // else a log is shorter than the manifest has it
+  std::vector<std::string>& lost = recovery.lost;
+  const bool whole = !recovery.cut;
   rocksdb::Status status = open_database({Mode::kPointInTimeRecovery, true, whole});
   if (is_damage(status) && whole) status = open_database({Mode::kPointInTimeRecovery, false, true});
   if (is_damage(status)) {
