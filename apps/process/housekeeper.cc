@@ -194,7 +194,7 @@ void Housekeeper::look_at_memory() {
   const uint64_t limit = memory->limit();
   if (std::exchange(limit_bytes_, limit) != limit) {
     keep_freed_memory(limit, runtime_.options().workers);
-    malloc_trim(0);  // what was freed under the limit before
+    malloc_trim(0);  // all but the ends of the workers' heaps, which their next large block trims
   }
   memory->note_stacks(runtime_.stack_resident_bytes(!memory->has_plenty()));
 }
