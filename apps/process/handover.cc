@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -149,8 +150,8 @@ Result<bool> Handover::take_from(const Fd& server) {
     return Error{at + "gives no answer; another process may be waiting for its end"};
   }
   std::string answer;
-  taken_.clear();
-  if (Status received = receive_listeners(server, answer); !received.ok()) {
+  std::vector<Fd> given;
+  if (Status received = receive_listeners(server, answer, given); !received.ok()) {
     return Error{at + received.error()};
   }
   if (answer.empty()) return false;
@@ -159,17 +160,19 @@ Result<bool> Handover::take_from(const Fd& server) {
     return Error{at + "speaks version " + answer.substr(kName.size()) +
                  " of the handover, this program " + std::string(kVersion) + ": stop it first"};
   }
-  if (taken_.empty()) return Error{at + "gave no listener"};
-  // Where the server has been killed nobody else has the door now, and the others are kept.
-  Fd door = std::move(taken_.front());
-  taken_.erase(taken_.begin());
+  if (given.empty()) return Error{at + "gave no listener"};
+  // Where the server is killed now nobody else has the door, and the others are kept, also beside
+  // those of a server that takes its place.
+  Fd door = std::move(given.front());
+  std::move(given.begin() + 1, given.end(), std::back_inserter(taken_));
   took_over_ = true;
   if (!say(server, kTaken) || hear(server, -1) != kStops) return false;
   door_ = std::move(door);
   return true;
 }
 
-Status Handover::receive_listeners(const Fd& server, std::string& greeting) {
+Status Handover::receive_listeners(const Fd& server, std::string& greeting,
+                                   std::vector<Fd>& given) {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostListeners * sizeof(int))> descriptors{};
   std::array<char, kMostText> text{};
   iovec part{text.data(), text.size()};
@@ -185,11 +188,11 @@ Status Handover::receive_listeners(const Fd& server, std::string& greeting) {
     for (size_t at = 0; at + CMSG_LEN(0) + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
-      taken_.emplace_back(fd);
+      given.emplace_back(fd);
     }
   }
-  for (size_t i = 1; i < taken_.size(); ++i) {
-    if (!is_tcp_listener(taken_[i].get())) return Error{"gave what is no listening TCP socket"};
+  for (size_t i = 1; i < given.size(); ++i) {
+    if (!is_tcp_listener(given[i].get())) return Error{"gave what is no listening TCP socket"};
   }
   if ((message.msg_flags & MSG_CTRUNC) == 0) return Done{};
   return Error{"gave more listeners than this process may have open files (ulimit -n)"};

@@ -55,14 +55,15 @@ class Handover {
   Result<Fd> connect() const;
   // False: the server has ended meanwhile.
   Result<bool> take_from(const Fd& server);
-  Status receive_listeners(const Fd& server, std::string& greeting);
+  // The socket at the path, then the listeners.
+  static Status receive_listeners(const Fd& server, std::string& greeting, std::vector<Fd>& given);
   void look_for_others(const std::stop_token& ending, int wake, const std::function<void()>& stop);
   bool hand_over(const Fd& asker, int wake);
   bool send_listeners(const Fd& asker) const;
 
   const std::string path_;
   Fd door_;                    // the Unix socket; not valid: there was no server to take it from
-  std::vector<Fd> taken_;      // from the old server, and not asked for yet
+  std::vector<Fd> taken_;      // from servers before, and not asked for yet
   std::vector<Fd> listeners_;  // of this one
   Fd next_;                    // the server that waits for the end of this one
   bool took_over_ = false;

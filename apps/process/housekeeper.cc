@@ -25,13 +25,14 @@ constexpr Nanos kStall = Nanos::seconds(1);  // and then each time that it is te
 // Big replies come and go all the time. Without this setting the allocator gives their pages back
 // to the kernel after each and faults them in again for the next, which cannot be preempted. Under
 // a limit, a quarter of which is for the allocator, less is kept: a freed block of a heap stays
-// with the process as long as a block behind it is in use.
-void keep_freed_memory(uint64_t limit_bytes) {
+// with the process as long as a block behind it is in use. What may be kept is so for each of the
+// allocator's arenas, of which every worker has one.
+void keep_freed_memory(uint64_t limit_bytes, uint32_t workers) {
   constexpr uint64_t kKept = uint64_t{64} << 20;
   constexpr uint64_t kInHeap = uint64_t{4} << 20;          // larger blocks come from the kernel
   constexpr uint64_t kLeastInHeap = uint64_t{128} << 10;  // as glibc begins
   const uint64_t limit = limit_bytes == 0 ? UINT64_MAX : limit_bytes;
-  mallopt(M_TRIM_THRESHOLD, static_cast<int>(std::min(kKept, limit / 16)));
+  mallopt(M_TRIM_THRESHOLD, static_cast<int>(std::min(kKept, limit / 16 / workers)));
   mallopt(M_MMAP_THRESHOLD, static_cast<int>(std::clamp(limit / 512, kLeastInHeap, kInHeap)));
 }
 
@@ -78,7 +79,7 @@ Housekeeper::Housekeeper(Fd wake, Runtime& runtime, Datapath& datapath, Hooks ho
       period_(manager_.watchdog() > Nanos() ? std::min(kPeriod, manager_.watchdog() / 2) : kPeriod),
       limit_bytes_(hooks_.memory != nullptr ? hooks_.memory->limit() : 0),
       report_at_(runtime.options().workers, kStall) {
-  keep_freed_memory(limit_bytes_);
+  keep_freed_memory(limit_bytes_, runtime_.options().workers);
   g_wake.store(wake_.get());
   handle_signals();
   thread_ = std::thread([this] { keep(); });
@@ -191,7 +192,10 @@ void Housekeeper::look_at_memory() {
   MemoryAccount* const memory = hooks_.memory;
   if (memory == nullptr) return;
   const uint64_t limit = memory->limit();
-  if (std::exchange(limit_bytes_, limit) != limit) keep_freed_memory(limit);
+  if (std::exchange(limit_bytes_, limit) != limit) {
+    keep_freed_memory(limit, runtime_.options().workers);
+    malloc_trim(0);  // all but the ends of the workers' heaps, which their next large block trims
+  }
   memory->note_stacks(runtime_.stack_resident_bytes(!memory->has_plenty()));
 }
 

@@ -8,7 +8,8 @@
 // buffer of a connection; only such takes pass the limit, when that quarter is used up. Any thread;
 // a take that is refused counts until it is given back.
 //
-// Memory order: the counters guard nothing, so all accesses are relaxed.
+// Memory order: who takes adds first and looks at what the others have then, so that of two at once
+// at least one sees both (sequentially consistent). All other accesses are relaxed.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +40,8 @@ class MemoryAccount {
   void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
   uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
-  uint64_t buffers() const { return buffers_.load(std::memory_order_relaxed); }
-  uint64_t data() const { return data_.load(std::memory_order_relaxed); }
+  uint64_t buffers() const { return buffers_.load(std::memory_order_seq_cst); }
+  uint64_t data() const { return data_.load(std::memory_order_seq_cst); }
   uint64_t stacks() const { return stacks_.load(std::memory_order_relaxed); }
   uint64_t used() const { return buffers() + data() + stacks(); }
   // True if there is enough for what is not needed yet, as requests behind one in service.
@@ -66,8 +67,12 @@ class MemoryAccount {
   // Times that a buffer was refused.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
-  // What the data take by now.
+  // What the data take by now, where it is measured.
   void note_data(uint64_t bytes) { data_.store(bytes, std::memory_order_relaxed); }
+  // Where it is counted instead: by so much more, or less. Requires that no more goes than came.
+  void add_data(int64_t bytes) {
+    data_.fetch_add(static_cast<uint64_t>(bytes), std::memory_order_seq_cst);
+  }
   // What the stacks take, as it was measured last.
   void note_stacks(uint64_t bytes) { stacks_.store(bytes, std::memory_order_relaxed); }
   // How much data there may be, given the others.
@@ -81,7 +86,7 @@ class MemoryAccount {
 
   // False = refused, and counted.
   bool take(size_t bytes) {
-    const uint64_t taken = buffers_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    const uint64_t taken = buffers_.fetch_add(bytes, std::memory_order_seq_cst) + bytes;
     const uint64_t limit = this->limit();
     if (limit == 0 || taken + data() + stacks() + kept_for_always(limit) <= limit) return true;
     give(bytes);

@@ -98,6 +98,38 @@ TEST(MemoryAccount, a_share_moves_and_ends_with_its_buffer) {
   EXPECT_EQ(account.buffers(), 0u);
 }
 
+TEST(MemoryAccount, data_that_threads_count_are_all_there) {
+  MemoryAccount account(0);
+  std::vector<std::thread> threads;
+  for (int64_t t = 1; t <= 4; ++t) {
+    threads.emplace_back([&account, t] {
+      for (int i = 0; i < 20'000; ++i) {
+        account.add_data(100 * t);
+        account.add_data(-99 * t);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(account.data(), 20'000u * 10);
+}
+
+TEST(MemoryAccount, of_a_buffer_and_data_that_come_at_once_one_sees_the_other) {
+  MemoryAccount account(0);
+  account.set_limit(10'000);
+  for (int i = 0; i < 1000; ++i) {
+    MemoryShare share(&account);
+    bool data_fit = false;
+    std::thread writer([&] {
+      account.add_data(6000);
+      data_fit = account.data() <= account.room_for_data();
+    });
+    const bool buffer_fits = share.resize(6000);
+    writer.join();
+    EXPECT_FALSE(buffer_fits && data_fit);
+    account.add_data(-6000);
+  }
+}
+
 TEST(MemoryAccount, threads_that_take_and_give_leave_it_even) {
   MemoryAccount account;
   account.set_limit(1'000'000);

@@ -140,6 +140,7 @@ class Cores(unittest.TestCase):
         """Connections land at all workers, parked ones too."""
         def calls(name):
             with server.client() as client:
+                client.call("DEL", name)
                 for number in range(self.CALLS):
                     if client.call("INCR", name) != number + 1:
                         return
@@ -178,6 +179,7 @@ class Cores(unittest.TestCase):
     def test_policies_that_serve_only_their_own_arrivals_wake_for_them(self):
         with Server("--workers", "3", "--cores", "reactive", "--policy", "fcfs") as server:
             def unparked():
+                comes_true(lambda: server.scheduler()["cores_granted"], lambda cores: cores == "1")
                 self.drive(server)
                 return int(server.scheduler()["core_self_unparks"])
             comes_true(unparked)

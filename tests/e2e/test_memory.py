@@ -82,24 +82,37 @@ class Memory(unittest.TestCase):
     def test_small_values_between_large_replies_keep_no_freed_memory(self):
         server = self.serve("--workers", "2")
         server.call("SET", "large", b"x" * 900_000)
-        for _ in range(300):
-            slow = self.enterContext(server.client())
-            slow.socket.sendall(encode("GET", "large") * 3)
+        written = [0] * 4
 
         def write(name):
             with server.client() as client:
                 for i in range(1500):
                     try:
                         client.call("SET", f"{name}:{i}", b"y" * (200 + i * 7 % 9000))
+                        written[name] += 1
                     except (ReplyError, OSError, EOFError):
                         return  # memory is short
 
-        writers = [threading.Thread(target=write, args=(name,)) for name in range(4)]
+        writers = [threading.Thread(target=write, args=(name,)) for name in range(len(written))]
         for writer in writers:
             writer.start()
+        eventually(lambda: sum(written), lambda count: count >= 100)
+        for _ in range(300):
+            slow = self.enterContext(server.client())
+            slow.socket.sendall(encode("GET", "large") * 3)
         for writer in writers:
             writer.join()
         self.check(server)
+
+    def test_a_limit_that_comes_later_gives_back_what_was_freed_before(self):
+        server = self.enterContext(Server("--workers", "2"))
+        with server.client() as client:
+            for i in range(60):
+                client.call("SET", i, b"x" * 900_000)
+            full = server.resident_kib()
+            client.call("DEL", *range(0, 60, 2))
+            client.call("CONFIG", "SET", "maxmemory", f"{LIMIT_MB}mb")
+        eventually(server.resident_kib, lambda kib: kib < full - 20_000)
 
     def test_a_cache_evicts_what_is_not_used(self):
         server = self.serve("--maxmemory-policy", "allkeys-lru", "--memcached-port", "0")

@@ -217,6 +217,32 @@ class Restarts(Case):
                 later.terminate()
                 self.assertEqual(later.wait(PATIENCE_S), 0)
 
+    def test_what_a_killed_server_gave_is_kept_though_the_next_one_starts_and_is_killed_too(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door, \
+                socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door_of_next, \
+                socket.create_server(("127.0.0.1", self.port)) as listener:
+            door.bind(self.path)
+            door.listen()
+            later = self.start()
+            first, _ = door.accept()
+            self.assertEqual(first.recv(100), GREETING)
+            socket.send_fds(first, [GREETING], [door.fileno(), listener.fileno()])
+            self.assertEqual(first.recv(100), b"taken")
+            waiting = self.enterContext(Client(self.port))
+            waiting.send("PING")
+            os.unlink(self.path)
+            door_of_next.bind(self.path)
+            door_of_next.listen()
+            for each in (listener, door, first):
+                each.close()
+            second, _ = door_of_next.accept()
+            self.assertEqual(second.recv(100), GREETING)
+            door_of_next.close()
+            second.close()
+            self.assertEqual(waiting.reply(), b"PONG")
+            later.terminate()
+            self.assertEqual(later.wait(PATIENCE_S), 0)
+
     def ping(self, process):
         self.assertIsNone(process.poll())
         try:

@@ -62,14 +62,15 @@ class Promise(unittest.TestCase):
             for slow, fast in pairs:
                 fast.call("GET", "k")
                 slow.call("GET", "k")
+            ended_before = [int(server.scheduler()["cancelled"]) for server in servers]
             pass_time(0.6, "the silence, in which the workers fall asleep")
-            for server, (slow, fast) in zip(servers, pairs):
-                ended = int(server.scheduler()["cancelled"])
+            for server, ended, (slow, fast) in zip(servers, ended_before, pairs):
                 server.begin(slow, "DEBUG", "SLEEP", "3600")
                 fast.call("GET", "k")
                 self.assertFalse(is_readable(slow.socket), server.command)
                 reset(slow)
-                eventually(lambda: int(server.scheduler()["cancelled"]) > ended)
+                eventually(lambda server=server, ended=ended:
+                           int(server.scheduler()["cancelled"]) > ended)
 
     def test_slowlog_names_the_culprit(self):
         with Server("--policy", "fcfs") as server:

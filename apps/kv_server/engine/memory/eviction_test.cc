@@ -3,6 +3,8 @@
 // Making room by removing keys, and sharing the limit with the buffers of connections.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -135,6 +137,39 @@ TEST_F(Evicting, data_leave_what_buffers_have_taken) {
   EXPECT_TRUE(buffer.resize(kLimit / 16 - kLimit / 64));
   engine_->flush();
   EXPECT_LT(account.data(), 50'000u);
+}
+
+TEST_F(Evicting, what_a_change_adds_is_never_counted_twice) {
+  MemoryAccount account;
+  open(Eviction::kNone, &account);
+  const std::string large(kLimit / 2, 'v');
+  std::atomic<bool> over{false};
+  uint64_t most = 0;
+  std::thread reader([&] {
+    while (!over) most = std::max(most, account.data());
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    EXPECT_EQ(engine_->set("k", large), Outcome::kDone);
+    EXPECT_EQ(engine_->erase("k"), Outcome::kDone);
+  }
+  over = true;
+  reader.join();
+  EXPECT_LE(most, account.room_for_data());
+}
+
+TEST_F(Evicting, the_account_has_what_the_engine_has) {
+  MemoryAccount account;
+  open(Eviction::kLru, &account);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([this, t] {
+        for (int i = 0; i < 50; ++i) set(t * 10 + i % 10, i % 3);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(account.data(), engine_->stats().used_bytes) << round;
+  }
 }
 
 TEST_F(Evicting, threads_that_write_and_evict_stay_within_the_limit) {

@@ -3,6 +3,8 @@
 // Commands on one key, and their parts.
 #include "kv_server/engine/memory/memory_engine.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -260,28 +262,41 @@ void MemoryEngine::set_blob(Shard& shard, Entry* entry, Blob* blob, DeferredFree
 
 void MemoryEngine::charge(Shard& shard, int64_t bytes) {
   shard.bytes += bytes;
+  const int64_t allowed = std::clamp(bytes, int64_t{0}, shard.allowed);
+  shard.allowed -= allowed;
+  report(shard, bytes - allowed);
+}
+
+void MemoryEngine::report(Shard& shard, int64_t bytes) {
   shard.unreported += bytes;
   // With a bound every byte is reported, so that it holds; without, most need not be.
-  if (account_.limit() == 0 && shard.unreported < kReportBytes &&
-      shard.unreported > -kReportBytes) {
-    return;
+  const int64_t kept = account_.limit() == 0 ? kReportBytes - 1 : 0;
+  if (std::abs(shard.unreported) <= kept) return;
+  account_.add_data(std::exchange(shard.unreported, 0));
+}
+
+MemoryEngine::Allowance::Allowance(MemoryEngine& engine, std::span<const Step> steps)
+    : engine_(engine),
+      steps_(engine.account_.limit() == 0 || growth_of(steps) == 0 ? std::span<const Step>()
+                                                                   : steps) {
+  if (steps_.empty()) return;
+  for (const Step& step : steps_) {
+    const int64_t bytes = std::max(step.growth_bytes, int64_t{0});
+    step.shard->allowed += bytes;
+    engine_.report(*step.shard, bytes);
   }
-  used_bytes_.fetch_add(std::exchange(shard.unreported, 0), std::memory_order_relaxed);
-  account_.note_data(data_bytes());
+  // A key may be new to the index.
+  index_bytes_ = static_cast<int64_t>(engine_.index_.most_growth_bytes());
+  engine_.account_.add_data(index_bytes_);
+  granted_ = engine_.account_.data() <= engine_.account_.room_for_data();
 }
 
-uint64_t MemoryEngine::data_bytes() const {
-  const int64_t reported = used_bytes_.load(std::memory_order_relaxed);
-  return index_.cost_bytes() + static_cast<uint64_t>(std::max(reported, int64_t{0}));
-}
-
-MemoryEngine::Allowance::Allowance(MemoryEngine& engine, Shard& shard, int64_t growth_bytes)
-    : engine_(engine), shard_(shard), bytes_(engine.account_.limit() == 0 ? 0 : growth_bytes) {
-  if (bytes_ <= 0) return;
-  engine_.charge(shard_, bytes_);
-  // Its key may be new to the index.
-  const uint64_t least = engine_.data_bytes() + engine_.index_.most_growth_bytes();
-  granted_ = least <= engine_.account_.room_for_data();
+MemoryEngine::Allowance::~Allowance() {
+  if (steps_.empty()) return;
+  engine_.account_.add_data(-index_bytes_);
+  for (const Step& step : steps_) {
+    engine_.report(*step.shard, -std::exchange(step.shard->allowed, 0));
+  }
 }
 
 Outcome MemoryEngine::run(Step& step, DeferredFree& deferred) {
@@ -289,7 +304,7 @@ Outcome MemoryEngine::run(Step& step, DeferredFree& deferred) {
   if (step.change.kind == Change::Kind::kKeep) return Outcome::kNone;
   if (step.change.expires_at_ms != kNoExpiry) step.shard->heap.reserve(1);
   if (!prepare(step)) return Outcome::kOutOfMemory;
-  const Allowance allowance(*this, *step.shard, step.growth_bytes);
+  const Allowance allowance(*this, {&step, 1});
   step.refused = !allowance.granted();
   return !step.refused && commit(step, deferred) ? Outcome::kDone : Outcome::kOutOfMemory;
 }

@@ -71,7 +71,8 @@ class MemoryEngine final : public Engine {
     Table table;
     ExpiryHeap heap;
     int64_t bytes = 0;       // of its entries, heap and table
-    int64_t unreported = 0;  // the part of it that used_bytes_ does not know yet
+    int64_t unreported = 0;  // the part of it that the account does not know yet
+    int64_t allowed = 0;     // known to the account, and to come with the change at work
     uint64_t hits = 0;
     uint64_t misses = 0;
     uint64_t expired = 0;
@@ -90,6 +91,7 @@ class MemoryEngine final : public Engine {
     Entry* fresh = nullptr;
     Blob* blob = nullptr;
     int64_t growth_bytes = 0;
+    size_t new_before = 0;  // keys that the same change adds to its shard before its own
     bool refused = false;  // the limit does not allow its growth
     bool inserted = false;  // its key is a new one, and is in the table
     bool may_move_blob = false;  // a value may be lengthened where it is, by commit
@@ -150,14 +152,13 @@ class MemoryEngine final : public Engine {
     const uint64_t mask_;
   };
 
-  // What a change adds at most, charged until it is done or refused, so that writers that are at
-  // work at the same time do not pass the limit together. Under the lock of the shard.
+  // What a change adds at most is in the account before it is done, so that writers that are at
+  // work at the same time do not pass the limit together; what it does add is not counted twice.
+  // Given back if the change is refused. Under the locks of the shards.
   class Allowance {
    public:
-    Allowance(MemoryEngine& engine, Shard& shard, int64_t growth_bytes);
-    ~Allowance() {
-      if (bytes_ > 0) engine_.charge(shard_, -bytes_);
-    }
+    Allowance(MemoryEngine& engine, std::span<const Step> steps);
+    ~Allowance();
     Allowance(const Allowance&) = delete;
     Allowance& operator=(const Allowance&) = delete;
 
@@ -165,8 +166,8 @@ class MemoryEngine final : public Engine {
 
    private:
     MemoryEngine& engine_;
-    Shard& shard_;
-    const int64_t bytes_;
+    const std::span<const Step> steps_;
+    int64_t index_bytes_ = 0;
     bool granted_ = true;
   };
 
@@ -196,6 +197,7 @@ class MemoryEngine final : public Engine {
   void set_expiry(Shard& shard, Entry* entry, int64_t expires_at_ms);
   void set_blob(Shard& shard, Entry* entry, Blob* blob, DeferredFree& deferred);
   void charge(Shard& shard, int64_t bytes);
+  void report(Shard& shard, int64_t bytes);
   uint32_t idle_ms(const Entry& entry) const {
     return use_clock() - (entry.used.load(std::memory_order_relaxed) & ~Entry::kRead);
   }
@@ -208,6 +210,7 @@ class MemoryEngine final : public Engine {
 
   void settle(Step& step) const;  // resolves the change, given the time and the entry
   static int64_t growth_by(const Step& step);
+  static int64_t growth_of(std::span<const Step> steps);
   bool prepare(Step& step) const;
   bool prepare_put(Step& step) const;
   bool prepare_splice(Step& step) const;
@@ -226,7 +229,6 @@ class MemoryEngine final : public Engine {
   // Without a lock.
   template <class F>
   Outcome with_room(F&& attempt);
-  uint64_t data_bytes() const;
   bool make_room(int64_t growth_bytes);
   Pinned least_used();
   Pinned soonest_to_expire();
@@ -249,12 +251,11 @@ class MemoryEngine final : public Engine {
   const uint64_t seed_;
   MemoryAccount own_account_{0};
   MemoryAccount& account_;
-  std::atomic<int64_t> used_bytes_{0};
   std::atomic<Eviction> eviction_;
   std::atomic<uint64_t> evicted_{0};
   std::atomic<uint64_t> random_;
   std::atomic<uint32_t> expire_turn_{0};
-  OrderedIndex index_;
+  OrderedIndex index_{&account_};
   std::unique_ptr<Shard[]> shards_;
 };
 

@@ -58,7 +58,7 @@ bool MemoryEngine::evict(Pinned& victim) {
 
 // Removes keys until there is room for so much more data. False = there is none to be had.
 bool MemoryEngine::is_full() {
-  const bool fits = account_.limit() == 0 || data_bytes() < account_.room_for_data();
+  const bool fits = account_.limit() == 0 || account_.data() < account_.room_for_data();
   return !fits && !make_room(1);
 }
 
@@ -66,7 +66,7 @@ bool MemoryEngine::make_room(int64_t growth_bytes) {
   const Eviction eviction = eviction_.load(std::memory_order_relaxed);
   if (eviction == Eviction::kNone || growth_bytes <= 0) return false;
   const auto growth = static_cast<uint64_t>(growth_bytes) + index_.most_growth_bytes();
-  while (data_bytes() + growth > account_.room_for_data()) {
+  while (account_.data() + growth > account_.room_for_data()) {
     if (growth > account_.room_for_data() || pause()) return false;
     Pinned victim = eviction == Eviction::kLru ? least_used() : soonest_to_expire();
     if (!victim) return false;

@@ -150,7 +150,6 @@ Outcome MemoryEngine::flush() {
       shard.keys.store(0, std::memory_order_relaxed);
     }
   }
-  account_.note_data(data_bytes());
   OrderedIndex::destroy(tree, is_exclusive() ? nullptr : checkpoint_);
   for (auto& [now, old] : detached) {
     free_chains(now);

@@ -67,7 +67,17 @@ bool MemoryEngine::prepare(Step& step) const {
 // Of its new key, its expiry, and the table of the shard.
 int64_t MemoryEngine::growth_by(const Step& step) {
   const int64_t heap = step.change.expires_at_ms != kNoExpiry ? kHeapItemBytes : 0;
-  return static_cast<int64_t>(step.fresh->cost_bytes() + step.shard->table.growth_bytes()) + heap;
+  const Table& table = step.shard->table;
+  const size_t growth =
+      table.growth_bytes(step.new_before + 1) - table.growth_bytes(step.new_before);
+  return static_cast<int64_t>(step.fresh->cost_bytes() + growth) + heap;
+}
+
+// What shrinks may come last, and makes no room for what grows.
+int64_t MemoryEngine::growth_of(std::span<const Step> steps) {
+  int64_t growth_bytes = 0;
+  for (const Step& step : steps) growth_bytes += std::max(step.growth_bytes, int64_t{0});
+  return growth_bytes;
 }
 
 bool MemoryEngine::prepare_put(Step& step) const {
@@ -212,15 +222,12 @@ Outcome MemoryEngine::update_many(std::span<const std::string_view> keys, ManyUp
   std::vector<Change> changes(keys.size());
   Outcome outcome;
   bool refused = false;
-  int64_t growth_bytes = 0;
   do {
     std::fill(changes.begin(), changes.end(), Change::keep());
     const Abandoned abandoned(*this, steps);
     outcome = update_many_once(keys, updater, {steps, currents, changes});
     refused = !steps.empty() && steps.front().refused;
-    growth_bytes = 0;
-    for (const Step& step : steps) growth_bytes += step.growth_bytes;
-  } while (refused && make_room(growth_bytes));
+  } while (refused && make_room(growth_of(steps)));
   return outcome;
 }
 
@@ -245,16 +252,18 @@ Outcome MemoryEngine::update_many_once(std::span<const std::string_view> keys, M
 }
 
 Outcome MemoryEngine::run_all(std::span<Step> steps, DeferredFree& deferred) {
-  int64_t growth_bytes = 0;
+  std::array<size_t, kShards> added{};
   bool changes = false;
   for (Step& step : steps) {
     settle(step);
+    size_t& added_to_shard = added[static_cast<size_t>(step.shard - shards_.get())];
+    step.new_before = added_to_shard;
     if (!prepare(step)) return Outcome::kOutOfMemory;
-    growth_bytes += step.growth_bytes;
+    added_to_shard += step.fresh != nullptr ? 1 : 0;
     changes = changes || step.change.kind != Change::Kind::kKeep;
   }
   if (!changes) return Outcome::kNone;
-  const Allowance allowance(*this, *steps.front().shard, growth_bytes);
+  const Allowance allowance(*this, steps);
   steps.front().refused = !allowance.granted();
   if (steps.front().refused) return Outcome::kOutOfMemory;
   for (Step& step : steps) {

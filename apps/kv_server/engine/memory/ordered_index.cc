@@ -28,7 +28,7 @@ void delete_node(OrderedIndex::Node* node) {
 
 }  // namespace
 
-OrderedIndex::OrderedIndex() : root_(nullptr) {
+OrderedIndex::OrderedIndex(MemoryAccount* account) : account_(account), root_(nullptr) {
   RUBATO_CHECK(reserve());
   root_ = make(true);
 }
@@ -58,18 +58,23 @@ size_t OrderedIndex::most_growth_bytes() const {
   return node_bytes(true) + inner * node_bytes(false);
 }
 
+void OrderedIndex::count(int64_t bytes) {
+  bytes_.fetch_add(static_cast<size_t>(bytes), std::memory_order_relaxed);
+  if (account_ != nullptr) account_->add_data(bytes);
+}
+
 // There is a spare one.
 OrderedIndex::Node* OrderedIndex::make(bool leaf) {
   std::vector<Node*>& spare = leaf ? spare_leaves_ : spare_inner_;
   RUBATO_CHECK(!spare.empty());
-  bytes_.fetch_add(node_bytes(leaf), std::memory_order_relaxed);
+  count(static_cast<int64_t>(node_bytes(leaf)));
   Node* const node = spare.back();
   spare.pop_back();
   return node;
 }
 
 void OrderedIndex::free_node(Node* node) {
-  bytes_.fetch_sub(node_bytes(node->leaf), std::memory_order_relaxed);
+  count(-static_cast<int64_t>(node_bytes(node->leaf)));
   delete_node(node);
 }
 
@@ -239,7 +244,7 @@ OrderedIndex::Node* OrderedIndex::detach() {
   const std::lock_guard guard(lock_);
   if (!reserve()) return nullptr;
   Node* const tree = root_;
-  bytes_.store(0, std::memory_order_relaxed);
+  count(-static_cast<int64_t>(cost_bytes()));
   root_ = make(true);
   inner_levels_ = 0;
   return tree;

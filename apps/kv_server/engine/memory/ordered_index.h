@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_account.h"
 #include "kv_server/engine/engine.h"
 #include "kv_server/engine/memory/entry.h"
 #include "kv_server/engine/memory/spin_lock.h"
@@ -26,7 +27,8 @@ class OrderedIndex {
   static constexpr uint32_t kFanout = 64;
   struct Node;
 
-  OrderedIndex();
+  // Adds what its nodes take to the account, which may be null and outlives it.
+  explicit OrderedIndex(MemoryAccount* account = nullptr);
   ~OrderedIndex();
   OrderedIndex(const OrderedIndex&) = delete;
   OrderedIndex& operator=(const OrderedIndex&) = delete;
@@ -60,6 +62,7 @@ class OrderedIndex {
     Node* right = nullptr;
   };
   bool reserve();
+  void count(int64_t bytes);
   Node* make(bool leaf);
   void free_node(Node* node);
   Split insert_into(Node* node, Entry* entry, bool rightmost);
@@ -69,6 +72,7 @@ class OrderedIndex {
   void drop_child(Node* node, uint32_t i);
   void merge_children(Node* node, uint32_t left);
 
+  MemoryAccount* const account_;
   mutable SpinLock lock_;
   Node* root_;
   std::atomic<uint32_t> inner_levels_{0};  // above the leaves; written under the lock

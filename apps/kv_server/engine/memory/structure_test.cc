@@ -111,6 +111,33 @@ TEST(Table, finds_every_entry_at_every_step_of_a_resize) {
   EXPECT_LE(table.buckets(), 16u);
 }
 
+TEST(Table, grows_by_what_it_says_at_most_and_at_one_insert_exactly) {
+  Prng prng(5);
+  for (size_t inserts : {1u, 2u, 7u, 60u, 500u}) {
+    Table table;
+    std::vector<Entry*> entries;
+    size_t tight = 0;
+    while (entries.size() < 3000) {
+      const size_t before = table.cost_bytes();
+      const size_t bound = before + table.growth_bytes(inserts);
+      size_t most = before;
+      for (size_t i = 0; i < inserts; ++i) {
+        entries.push_back(entry_of(std::to_string(entries.size()), prng.next() >> kShardBits));
+        table.insert(entries.back());
+        most = std::max(most, table.cost_bytes());
+      }
+      ASSERT_LE(most, bound) << inserts << " after " << entries.size();
+      tight += most > before && most == bound ? 1 : 0;
+      if (inserts == 1) { ASSERT_EQ(most, bound); }
+    }
+    EXPECT_GT(tight, 0u);
+    for (Entry* entry : entries) {
+      table.remove(entry);
+      Entry::drop(entry);
+    }
+  }
+}
+
 TEST(Table, buckets_cover_every_position_once_while_resizing) {
   Table table;
   std::vector<Entry*> entries;

@@ -2,6 +2,7 @@
 #include "kv_server/engine/memory/table.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 
@@ -33,6 +34,16 @@ BucketArray Table::remove(Entry* entry) {
   entry->next = nullptr;
   --size_;
   return step();
+}
+
+// An array that is replaced, by one of twice its size, stays until its chains have been moved; no
+// other one comes before. Each insert makes one array at most.
+size_t Table::growth_bytes(size_t inserts) const {
+  if (inserts == 0 || (old_ && inserts == 1) || size_ + inserts <= now_.size()) return 0;
+  const auto needed = static_cast<size_t>(std::bit_width(size_ + inserts - 1));
+  const size_t bits = std::min({needed, now_.bits() + inserts, size_t{kMaxBits}});
+  const size_t most = (size_t{3} << bits) / 2 * sizeof(Entry*);
+  return most - std::min(most, cost_bytes());
 }
 
 BucketArray Table::step() {

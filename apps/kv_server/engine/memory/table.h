@@ -55,8 +55,8 @@ class Table {
   uint64_t buckets() const { return now_.size(); }
   bool resizing() const { return static_cast<bool>(old_); }
   size_t cost_bytes() const { return now_.cost_bytes() + old_.cost_bytes(); }
-  // What cost_bytes grows by at the next insert.
-  size_t growth_bytes() const { return grows(size_ + 1) ? 2 * now_.cost_bytes() : 0; }
+  // What cost_bytes grows by at most at the next so many inserts.
+  size_t growth_bytes(size_t inserts) const;
 
   // Takes out everything at once; the table is empty then.
   std::pair<BucketArray, BucketArray> detach();

@@ -7,8 +7,11 @@
 #include <rocksdb/file_system.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <utility>
 
 #include "base/log.h"
@@ -309,7 +312,7 @@ TEST(RocksDamage, recovery_of_what_is_whole_loses_nothing) {
   EXPECT_EQ(prefix_kept(options_in(dir.path(), Durability::kSync)), kWrites);
 }
 
-// Follows the first table that is written after begin(), on its way into the manifest.
+// Follows the first table of data that is written after begin(), on its way into the manifest.
 class WatchedFiles final : public rocksdb::FileSystemWrapper {
  public:
   enum Stage { kNotYet, kBegun, kTableWritten, kTableListed };
@@ -318,9 +321,14 @@ class WatchedFiles final : public rocksdb::FileSystemWrapper {
   explicit WatchedFiles(Stage last)
       : FileSystemWrapper(rocksdb::FileSystem::Default()), last_(last) {}
 
-  void begin() { stage_ = kBegun; }
-  void wait() {
-    for (int now = stage_; now != last_; now = stage_) stage_.wait(now);
+  void begin() {
+    const std::lock_guard guard(lock_);
+    stage_ = kBegun;
+  }
+  // False: it does not come so far.
+  bool wait() {
+    std::unique_lock guard(lock_);
+    return changed_.wait_for(guard, std::chrono::seconds(60), [&] { return stage_ == last_; });
   }
 
   const char* Name() const override { return "WatchedFiles"; }
@@ -335,30 +343,51 @@ class WatchedFiles final : public rocksdb::FileSystemWrapper {
  private:
   class Watched final : public rocksdb::FSWritableFileOwnerWrapper {
    public:
-    Watched(WatchedFiles& files, std::string name, std::unique_ptr<rocksdb::FSWritableFile> file)
-        : FSWritableFileOwnerWrapper(std::move(file)), files_(files), name_(std::move(name)) {}
+    Watched(WatchedFiles& files, const std::string& name,
+            std::unique_ptr<rocksdb::FSWritableFile> file)
+        : FSWritableFileOwnerWrapper(std::move(file)),
+          files_(files),
+          is_table_(name.ends_with(".sst")),
+          is_manifest_(name.find("MANIFEST") != name.npos) {}
+    using FSWritableFileOwnerWrapper::Append;
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             rocksdb::IODebugContext* dbg) override {
+      // A table is listed with its first and its last key, a log that was synced without one.
+      const bool has_key = data.ToStringView().find("key:") != std::string_view::npos;
+      lists_table_ = lists_table_ || (is_manifest_ && has_key);
+      return target()->Append(data, options, dbg);
+    }
     rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
                            rocksdb::IODebugContext* dbg) override {
       const rocksdb::IOStatus status = target()->Sync(options, dbg);
-      if (name_.ends_with(".sst")) files_.reach(kTableWritten);
-      if (name_.find("MANIFEST") != name_.npos) files_.reach(kTableListed);
+      if (is_table_) files_.reach(kTableWritten);
+      if (std::exchange(lists_table_, false)) files_.reach(kTableListed);
       return status;
     }
 
    private:
     WatchedFiles& files_;
-    const std::string name_;
+    const bool is_table_;
+    const bool is_manifest_;
+    bool lists_table_ = false;  // from the next sync on
   };
 
+  // The thread that wrote the table stays here if it is to go no further. Who lists it may be a
+  // writer, and once it is listed nothing more becomes of it.
   void reach(int stage) {
-    if (stage_ != stage - 1) return;
-    stage_ = stage;
-    stage_.notify_all();
-    while (stage == last_) pause();
+    {
+      const std::lock_guard guard(lock_);
+      if (stage_ != stage - 1) return;
+      stage_ = stage;
+      changed_.notify_all();
+    }
+    while (stage == last_ && stage == kTableWritten) pause();
   }
 
   const Stage last_;
-  std::atomic<int> stage_{kNotYet};
+  std::mutex lock_;
+  std::condition_variable changed_;
+  int stage_ = kNotYet;  // guarded by the lock
 };
 
 // What the first of two logs has goes to a table, and the log stays for the other families. The
@@ -374,10 +403,9 @@ int kept_beside_a_table(WatchedFiles::Stage last, std::string& said) {
     files->begin();
     for (int i = 0; i < kWrites; ++i) {
       const std::string value = std::to_string(i) + std::string(400, '.');
-      if ((*opened)->set(key_of(i), value) != Outcome::kDone) return 2;
+      if ((*opened)->set(key_of(i), value) != Outcome::kDone) _exit(2);
     }
-    files->wait();
-    _exit(0);
+    _exit(files->wait() ? 0 : 3);  // the engine cannot close while the table is kept back
   }), 0);
   const auto logs = logs_in(dir.path());
   EXPECT_EQ(logs.size(), 2U);
@@ -431,6 +459,52 @@ TEST(RocksDamage, the_newest_of_several_logs_is_missed) {
     EXPECT_NE(line.find("is damaged"), line.npos) << log << ": " << line;
     std::filesystem::rename(aside, log);
   }
+}
+
+TEST(RocksDamage, recovery_misses_an_older_log_also_where_it_makes_the_pointer_again) {
+  TempDir dir;
+  write_all(dir.path(), true, 200'000);
+  const auto logs = logs_in(dir.path());
+  ASSERT_GE(logs.size(), 2U);
+  std::filesystem::remove(logs.front());
+  std::filesystem::remove(dir.path() + "/CURRENT");
+  EngineOptions options = options_in(dir.path(), Durability::kSync);
+  options.recover = true;
+  const std::string lines = dir.path() + "/lines";
+  in_child([&] { return log_open(lines).ok() ? prefix_kept(options) : 252; });
+  const std::string said = bytes_of(lines);
+  EXPECT_NE(said.find("it is made again"), said.npos) << said;
+  EXPECT_NE(said.find("newer writes were kept"), said.npos) << said;
+}
+
+// Of each log, the guard's reading succeeds and RocksDB's fails.
+class OnceReadableLogs final : public rocksdb::FileSystemWrapper {
+ public:
+  OnceReadableLogs() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+
+  const char* Name() const override { return "OnceReadableLogs"; }
+  rocksdb::IOStatus NewSequentialFile(const std::string& name, const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSSequentialFile>* file,
+                                      rocksdb::IODebugContext* dbg) override {
+    if (name.ends_with(".log") && readings_++ > 0) return rocksdb::IOStatus::IOError("no luck");
+    return target()->NewSequentialFile(name, options, file, dbg);
+  }
+
+ private:
+  std::atomic<int> readings_{0};
+};
+
+TEST(RocksDamage, recovery_takes_a_disk_that_fails_for_no_damage) {
+  TempDir dir;
+  write_all(dir.path(), true);
+  ASSERT_EQ(logs_in(dir.path()).size(), 1U);
+  EngineOptions options = options_in(dir.path(), Durability::kSync);
+  options.recover = true;
+  EXPECT_EQ(in_child([&] {
+    const auto opened = RocksEngine::open(options, {std::make_shared<OnceReadableLogs>()});
+    return !opened.ok() && opened.error().find("no luck") != std::string::npos ? 0 : 1;
+  }), 0);
+  EXPECT_EQ(prefix_kept(options), kWrites);
 }
 
 // 40 MB in two or three tables, the largest of 32 MB, and 4 MB of them in a log once more. The

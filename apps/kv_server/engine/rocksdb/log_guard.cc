@@ -280,24 +280,27 @@ Status LogGuard::set_aside(const Trouble& trouble, std::string& copy) const {
   return Done{};
 }
 
-Result<std::vector<std::string>> LogGuard::recover() const {
+Result<LogGuard::Recovery> LogGuard::recover() const {
   auto found = look();
   if (!found.ok()) return Error{found.error()};
-  std::vector<std::string> lost;
+  Recovery recovery;
   auto manifest = manifest_trouble();
   if (!manifest.ok()) return Error{manifest.error()};
   if (!manifest->empty()) {
     const bool of_current = manifest->starts_with("CURRENT");
     std::string name;
     if (!of_current || !remake_current(name).ok()) return damaged(*manifest);
-    lost.push_back(*manifest + ": it is made again and names " + name + ", and nothing is lost");
+    recovery.lost.push_back(*manifest + ": it is made again and names " + name +
+                            ", and nothing is lost");
   }
   for (const Trouble& trouble : *found) {
     auto line = leave_out(trouble);
     if (!line.ok()) return Error{line.error()};
-    if (!line->empty()) lost.push_back(std::move(line).value());
+    if (line->empty()) continue;
+    recovery.cut = true;
+    recovery.lost.push_back(std::move(line).value());
   }
-  return lost;
+  return recovery;
 }
 
 // What a crash has cut off of the newest log is no loss. An older log that is cut where it is torn

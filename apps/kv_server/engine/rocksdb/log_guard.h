@@ -39,8 +39,12 @@ class LogGuard {
   Status check() const;
 
   // Changes damaged logs so that RocksDB reads them up to the damage, and keeps copies of them;
-  // makes CURRENT again. Returns the losses, line by line. Fails if there is no whole manifest.
-  Result<std::vector<std::string>> recover() const;
+  // makes CURRENT again. Fails if there is no whole manifest.
+  struct Recovery {
+    std::vector<std::string> lost;  // line by line
+    bool cut = false;  // a log is gone or shorter than the manifest may have it
+  };
+  Result<Recovery> recover() const;
 
   // Notes which log is the newest. Any thread.
   void note_newest();

@@ -123,7 +123,7 @@ class RocksEngine final : public Engine {
   RocksEngine(const EngineOptions& options, const StoreMedium& medium);
   Status start();
   Error open_error(const rocksdb::Status& status) const;
-  Status check_log_files(std::vector<std::string>& lost);
+  Status check_log_files(LogGuard::Recovery& recovery);
   // What RocksDB makes of what it cannot read.
   struct Reading {
     rocksdb::WALRecoveryMode logs{};

@@ -35,6 +35,12 @@ std::string printable(std::string key) {
   return key;
 }
 
+// Of what is on the disk. Not so where a disk fails to read, or another process has the database:
+// then all may be whole, and nothing is left out.
+bool is_damage(const rocksdb::Status& status) {
+  return status.IsCorruption() || status.IsNotFound() || status.IsPathNotFound();
+}
+
 // Collects changes and writes them when there are kBatch of them, and on demand.
 class Writer {
  public:
@@ -65,7 +71,7 @@ class Writer {
 }  // namespace
 
 // Only the holder of the lock looks at the logs, as another server may be writing them.
-Status RocksEngine::check_log_files(std::vector<std::string>& lost) {
+Status RocksEngine::check_log_files(LogGuard::Recovery& recovery) {
   rocksdb::FileLock* lock = nullptr;
   if (const auto locked = env_->LockFile(dir_ + "/LOCK", &lock); !locked.ok()) {
     return open_error(locked);
@@ -74,7 +80,7 @@ Status RocksEngine::check_log_files(std::vector<std::string>& lost) {
   if (recover_) {
     auto recovered = guard_.recover();
     if (recovered.ok()) {
-      lost = std::move(recovered).value();
+      recovery = std::move(recovered).value();
     } else {
       checked = Error{recovered.error()};
     }
@@ -86,7 +92,7 @@ Status RocksEngine::check_log_files(std::vector<std::string>& lost) {
 }
 
 Status RocksEngine::open_strictly() {
-  std::vector<std::string> none;
+  LogGuard::Recovery none;
   Status checked = check_log_files(none);
   if (!checked.ok()) return checked;
   const rocksdb::Status status =
@@ -107,13 +113,14 @@ Status RocksEngine::open_strictly() {
 // for the last. Beside them RocksDB does not stop at the damage of a log.
 Status RocksEngine::open_recovering() {
   using Mode = rocksdb::WALRecoveryMode;
-  std::vector<std::string> lost;
-  Status checked = check_log_files(lost);
+  LogGuard::Recovery recovery;
+  Status checked = check_log_files(recovery);
   if (!checked.ok()) return checked;
-  const bool whole = lost.empty();  // else a log is shorter than the manifest has it
+  std::vector<std::string>& lost = recovery.lost;
+  const bool whole = !recovery.cut;
   rocksdb::Status status = open_database({Mode::kPointInTimeRecovery, true, whole});
-  if (!status.ok() && whole) status = open_database({Mode::kPointInTimeRecovery, false, true});
-  if (!status.ok()) {
+  if (is_damage(status) && whole) status = open_database({Mode::kPointInTimeRecovery, false, true});
+  if (is_damage(status)) {
     lost.push_back("newer writes were kept already, so a key may be back at an older value: " +
                    one_line(status.ToString()));
     status = open_database({Mode::kSkipAnyCorruptedRecords, false, false});
