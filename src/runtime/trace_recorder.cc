@@ -40,7 +40,7 @@ void TraceRecorder::expose(OpenMetrics& out) const {
   out.family("rubato_trace_events", "counter", "Events written to the file of --trace");
   out.counter(now.written);
   out.family("rubato_trace_events_left_out", "counter",
-             "Events that the trace left out because its memory or file was full");
+             "Events left out of the trace because its memory or file was full, or they came late");
   out.counter(now.dropped);
 }
 
