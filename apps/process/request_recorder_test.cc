@@ -122,6 +122,7 @@ TEST_F(RequestRecorderTest, ends_when_the_file_has_the_size_that_it_may_have) {
 
 TEST_F(RequestRecorderTest, counts_wait_for_no_disk) {
   const auto recording = recorder();
+  disk_waits = false;
   disk_hangs = true;
   std::jthread starting([&] { static_cast<void>(recording->record(true)); });
   disk_waits.wait(false);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/log.h"
@@ -51,13 +52,18 @@ std::string request_of(const OtlpCollector& to, const std::string& what, size_t 
 }
 
 // The others are not to be sent again (OTLP 1, "Failures").
-bool is_for_later(std::string_view status) {
-  return status == "429" || status == "502" || status == "503" || status == "504";
+bool is_for_later(uint16_t status) {
+  return status == 429 || status == 502 || status == 503 || status == 504;
 }
 
-// The object in the body, which chunks do not part in practice: it is a line.
+// The object in the body, which chunks do not part in practice: it is a line. Heads of interim
+// replies (1xx) may come first.
 std::string_view json_in(std::string_view reply) {
-  const size_t body = reply.find("\r\n\r\n");
+  size_t body = reply.find("\r\n\r\n");
+  while (reply.starts_with("HTTP/1.1 1") && body != std::string_view::npos) {
+    reply.remove_prefix(body + std::string_view("\r\n\r\n").size());
+    body = reply.find("\r\n\r\n");
+  }
   const size_t from = body == std::string_view::npos ? body : reply.find('{', body);
   const size_t to = reply.rfind('}');
   if (from == std::string_view::npos || to == std::string_view::npos || to < from) return {};
@@ -297,8 +303,14 @@ const load::Endpoint* OtlpExporter::resolved(Instant limit, std::string& why) {
   if (!resolving_.valid()) {
     std::packaged_task<Result<load::Endpoint>()> resolve(
         [target = options_.collector.target] { return load::resolve(target); });
-    resolving_ = resolve.get_future();
-    std::thread(std::move(resolve)).detach();
+    std::future<Result<load::Endpoint>> resolving = resolve.get_future();
+    try {
+      std::thread(std::move(resolve)).detach();
+    } catch (const std::system_error&) {
+      why = "there is no thread to resolve the name of its host";
+      return nullptr;
+    }
+    resolving_ = std::move(resolving);
   }
   const std::chrono::nanoseconds look(kLook.count());
   while (resolving_.wait_for(look) != std::future_status::ready) {
@@ -335,11 +347,13 @@ OtlpExporter::Outcome OtlpExporter::reply_of(load::Channel& channel, Instant lim
     status = parser.feed(piece.data(), static_cast<size_t>(got), used);
     if (status == Status::kBroken) return {State::kLater, "it does not speak HTTP"};
     reply.append(piece.data(), used);
-    if (reply.size() > kMostReply) break;  // its status is known
+    if (reply.size() > kMostReply) break;
   }
-  const std::string code = reply.substr(std::string_view("HTTP/1.1 ").size(), 3);
-  if (!code.starts_with('2')) {
-    return {is_for_later(code) ? State::kLater : State::kRefused, "HTTP status " + code};
+  const uint16_t code = parser.code();
+  if (code < 200) return {State::kLater, "its reply is too long"};
+  if (code >= 300) {
+    return {is_for_later(code) ? State::kLater : State::kRefused,
+            "HTTP status " + std::to_string(code)};
   }
   OtlpPartial partial = otlp_partial(json_in(reply));
   return {State::kTaken, std::move(partial.why), partial.rejected};

@@ -82,6 +82,18 @@ Status check_handover(const ServeProgram& program) {
   return Done{};
 }
 
+// What stands in the file stays, also where it can have no other name: then nothing is `wanted`,
+// and the server, which is the only one by now, serves all the same.
+void keep_file(const char* option, const std::string& file, bool& wanted) {
+  if (file.empty()) return;
+  const Status kept = set_file_aside(file);
+  if (kept.ok()) return;
+  wanted = false;
+  log_line(LogLevel::kWarning, LogEvent::kProfile,
+           std::string(option) + " waits until it is set, to keep the file of the server before",
+           {{"reason", kept.error()}});
+}
+
 // All listeners of the program: those of the server before, and new ones.
 Status take_over(ServeProgram& program, Handover& handover) {
   ServeOptions& options = program.options();
@@ -106,12 +118,9 @@ Status take_over(ServeProgram& program, Handover& handover) {
     serving.agent_listener = *listener;
   }
   // What the server before has recorded is as complete as it will be.
-  for (const auto& [option, file] : {std::pair("--record", options.requests.file),
-                                     std::pair("--trace", options.trace.file)}) {
-    if (file.empty() || !handover.took_over()) continue;
-    if (Status kept = set_file_aside(file); !kept.ok()) {
-      return Error{std::string(option) + ": " + kept.error()};
-    }
+  if (handover.took_over()) {
+    keep_file("--record", options.requests.file, options.recording);
+    keep_file("--trace", options.trace.file, options.tracing);
   }
   serving.handover = &handover;
   const Status listens = handover.listen();

@@ -288,6 +288,9 @@ int run_top(TopOptions& o) {
   for (size_t i = 0; i < o.servers.size(); ++i) {
     Result<load::Target> server = parse_metrics_port(o.servers[i]);
     if (!server) bad_value("HOST:PORT", server.error());
+    if (o.servers[i].starts_with("https://") && !o.tls.wanted) {
+      bad_value("HOST:PORT", "takes " + o.servers[i] + " with --tls");
+    }
     if (std::count(o.servers.begin(), o.servers.end(), o.servers[i]) > 1) {
       bad_value("HOST:PORT", "names " + o.servers[i] + " twice");
     }

@@ -14,12 +14,17 @@ from rubato_lab.results import MaxLoad, MaxLoads, Profile, ProfileType, Run, Run
 
 PROFILE_SCHEMA = "rubato.profile/1"
 JSON = ("--json", "-")
+POLICY_REQUESTS = 10_000  # of a run with a policy in Python: seconds
+LENGTHS = ("requests", "until", "max_requests")
 
 
 def simulate(policy="synergy", *, workload, workers=16, load=None, settings=None, **options):
     """A Run of one policy: rubato sim --policy, or an object of a class derived from Policy.
     `load` is a share of the capacity (0.7 if neither it nor `rate` is given), `settings` a dict of
-    the policy's. Raises RubatoError."""
+    the policy's, of which an object has none. `requests` is 10,000 by default of an object, which
+    is slow, without `until`. Raises RubatoError."""
+    if isinstance(policy, Policy) and not any(name in options for name in LENGTHS):
+        options["requests"] = POLICY_REQUESTS
     words = _words(options, workload=_workload(workload), workers=workers, load=load,
                    set=settings)
     if isinstance(policy, Policy):

@@ -3,6 +3,7 @@
 src/policy/contract.h, and the simulator decides nothing itself. Slow: some 20 us per question, so
 that a run of 10,000 requests takes seconds. Once it has shown its worth, write it in C++."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -224,7 +225,7 @@ class _Conversation:
 
     def _quantum(self, words):
         length = self.policy.quantum(_request(self._at(words)), self.host)
-        return -1 if length is None else int(length)
+        return "-" if length is None else int(length)
 
     def _expired(self, words):
         *fields, me = self._at(words)
@@ -253,33 +254,42 @@ class _Conversation:
 def run(policy, words):
     """What `rubato sim WORDS` prints, with the policy's decisions. Raises RubatoError; an error of
     a hook is its cause."""
-    ours, theirs = os.pipe(), os.pipe()  # to the program, from it
-    command = [program.path(), "sim", "--policy", f"pipe:{ours[0]},{theirs[1]}", *words]
-    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said, \
-            os.fdopen(theirs[0], encoding="utf-8") as hear, \
-            os.fdopen(ours[1], "wb", buffering=0) as say:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=said,
-                                   pass_fds=(ours[0], theirs[1]),
-                                   preexec_fn=servers.die_with_parent)
-        os.close(ours[0])
-        os.close(theirs[1])
+    with contextlib.ExitStack() as ends:
+        (hear_us, say), (hear, say_to_us) = _pipe(ends), _pipe(ends)
+        arguments = ["sim", "--policy", f"pipe:{hear_us.fileno()},{say_to_us.fileno()}", *words]
+        printed, said = (ends.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        path = program.path()
         try:
-            _Conversation(policy, hear, say).serve()
-        except BaseException:
+            process = subprocess.Popen([path, *arguments], stdin=subprocess.DEVNULL,
+                                       stdout=printed, stderr=said,
+                                       pass_fds=(hear_us.fileno(), say_to_us.fileno()),
+                                       preexec_fn=servers.die_with_parent)
+        except OSError as error:
+            raise RubatoError(f"{path}: {error.strerror}") from error
+        for theirs in (hear_us, say_to_us):
+            theirs.close()
+        try:
+            with open(hear.fileno(), encoding="utf-8", closefd=False) as lines:
+                _Conversation(policy, lines, say).serve()
+            status = process.wait()
+        finally:
             process.kill()
             process.wait()
-            raise
-        process.wait()
         for file in (printed, said):
             file.seek(0)
-        if process.returncode != 0:
-            raise RubatoError(_complaint(policy, said.read(), process.returncode),
-                              process.returncode)
+        if status != 0:
+            raise RubatoError(_complaint(policy, program.complaint(arguments, status, said.read())),
+                              status)
         return printed.read()
 
 
-def _complaint(policy, said, status):
-    lines = said.decode(errors="replace").strip().splitlines()
-    line = lines[-1] if lines else f"rubato sim: status {status}"
+def _pipe(ends):
+    """A new one: the end to read, the end to write, without buffers. `ends` closes them."""
+    read, write = os.pipe()
+    return (ends.enter_context(open(read, "rb", buffering=0)),
+            ends.enter_context(open(write, "wb", buffering=0)))
+
+
+def _complaint(policy, line):
     wrong = re.fullmatch(r"rubato: --policy: (.*?)( \(rubato sim --help tells more\))?", line)
     return f"policy {type(policy).__name__}: {wrong[1]}" if wrong else line

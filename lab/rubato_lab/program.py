@@ -60,15 +60,16 @@ def run(arguments, cwd=None, limit_s=None):
     except OSError as error:
         raise RubatoError(f"{program}: {error.strerror}") from error
     if done.returncode != 0:
-        raise RubatoError(_complaint(arguments, done), done.returncode)
+        raise RubatoError(complaint(arguments, done.returncode, done.stderr), done.returncode)
     return done.stdout
 
 
-def _complaint(arguments, done):
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    if done.returncode < 0:
-        return f"rubato {arguments[0]} was ended by signal {-done.returncode}"
-    return lines[-1].strip() if lines else f"rubato {arguments[0]}: status {done.returncode}"
+def complaint(arguments, status, said):
+    """One line for a status that is not 0, of the bytes that the program said on stderr."""
+    lines = said.decode(errors="replace").strip().splitlines()
+    if status < 0:
+        return f"rubato {arguments[0]} was ended by signal {-status}"
+    return lines[-1].strip() if lines else f"rubato {arguments[0]}: status {status}"
 
 
 def run_json(arguments, **more):

@@ -37,7 +37,10 @@ class HttpParser {
   // (section 9.3).
   bool closes() const { return closes_; }
 
-  // After a response, until the next feed: a status of 400 or more, and the status line.
+  // After a response, until the next feed: its status.
+  uint16_t code() const { return code_; }
+
+  // Likewise: a status of 400 or more, and the status line.
   bool is_error() const { return code_ >= 400; }
   std::string_view error_text() const {
     return is_error() ? std::string_view(status_, status_size_) : std::string_view();

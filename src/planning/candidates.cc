@@ -35,7 +35,9 @@ bool has_option(const std::string& policy, const std::string& name) {
 
 Status check_value(const std::string& policy, const Setting& setting) {
   const PolicyInfo* info = find_policy(policy);
-  return info != nullptr ? info->check_option(setting.name, setting.value) : Done{};
+  if (info != nullptr) return info->check_option(setting.name, setting.value);
+  if (!sim::is_piped(policy)) return Done{};
+  return Error{policy + " has no options: the program behind the pipe has its own"};
 }
 
 Error none_has(const std::vector<std::string>& policies, const Setting& setting) {

@@ -49,6 +49,13 @@ TEST(Candidates, a_setting_goes_to_those_that_have_it) {
   EXPECT_EQ(candidates[2].settings, (sim::Settings{{"quantum", "7us"}, {"window", "500"}}));
 }
 
+TEST(Candidates, a_policy_behind_a_pipe_has_no_settings) {
+  EXPECT_EQ(error_of({"pipe:3,4"}, {"quantum=7us"}),
+            "pipe:3,4 has no options: the program behind the pipe has its own");
+  EXPECT_EQ(error_of({"pipe:3,4"}, {"pipe:3,4.quantum=7us"}),
+            "pipe:3,4 has no options: the program behind the pipe has its own");
+}
+
 TEST(Candidates, a_setting_of_one_policy_wins_over_that_of_all_wherever_it_stands) {
   const auto candidates =
       candidates_of({"ps", "shinjuku"}, settings({"ps.quantum=3us", "quantum=7us"})).value();

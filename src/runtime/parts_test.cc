@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small parts of a worker: idling, the naming of blockers, the work that keeps it awake.
+// The small parts of a worker: idling, the naming of blockers, the work that keeps it awake, what
+// it tells traces.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include "runtime/live_host.h"
 #include "runtime/queue_set.h"
 #include "runtime/worker_stats.h"
+#include "runtime/worker_tracer.h"
 
 namespace rubato {
 namespace {
@@ -195,6 +197,46 @@ TEST(QueueSet, an_ordered_queue_goes_by_the_word_that_a_job_had_when_it_was_put)
   EXPECT_EQ(host.first_word(q), 1u);
   for (const size_t next : {2u, 1u, 0u}) EXPECT_EQ(host.take(q), &jobs[next]);
   EXPECT_EQ(host.take(q), nullptr);
+}
+
+// What is in the ring: of each depth the index of the queue, and the depth.
+std::vector<std::pair<uint32_t, uint32_t>> depths_in(TraceRing& ring) {
+  std::array<TraceRecord, 200> records;
+  const uint32_t count = ring.take(records);
+  std::vector<std::pair<uint32_t, uint32_t>> depths;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (records[i].what == TraceRecord::What::kDepth) {
+      depths.emplace_back(records[i].type, records[i].depth);
+    }
+  }
+  return depths;
+}
+
+TEST(WorkerTracer, a_queue_of_all_workers_is_as_the_last_of_them_saw_it) {
+  QueueSet<Cfcfs> queues(Cfcfs({}), 2, 64, 64);
+  const PlanCell<None> cell;
+  const std::vector<const WorkerStats*> stats;
+  SharedState shared_state(2, 0, nullptr);
+  LiveHost<Cfcfs> host(queues, cell, None(), 2, stats, shared_state, 1);
+  TraceRing rings[2];
+  WorkerTracer<Cfcfs>::Shared shared;
+  WorkerTracer<Cfcfs> first(&rings[0], WorkerId{0}, host, shared);
+  WorkerTracer<Cfcfs> second(&rings[1], WorkerId{1}, host, shared);
+  using Depths = std::vector<std::pair<uint32_t, uint32_t>>;
+  first.turned();
+  EXPECT_EQ(depths_in(rings[0]), Depths());
+  Job job;
+  for (const uint32_t trace : {1u, 2u}) {
+    for (TraceRing& ring : rings) ring.want(trace);
+    first.turned();
+    second.turned();
+    ASSERT_TRUE(host.put({0, 0}, &job));
+    second.turned();
+    ASSERT_EQ(host.take({0, 0}), &job);
+    first.turned();
+    EXPECT_EQ(depths_in(rings[0]), (Depths{{0, 0}, {0, 0}}));
+    EXPECT_EQ(depths_in(rings[1]), (Depths{{0, 1}}));
+  }
 }
 
 TEST(QueueSet, more_than_one_request_in_an_inbox_is_there_to_steal) {

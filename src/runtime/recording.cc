@@ -71,16 +71,18 @@ Status make_way_for_file(const std::string& path) {
 Status set_file_aside(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return Done{};
-  std::string aside;
-  for (int number = 1;; ++number) {
-    aside = path + "." + std::to_string(number);
-    if (::lstat(aside.c_str(), &info) != 0) break;
-  }
-  if (std::rename(path.c_str(), aside.c_str()) != 0) {
-    return Error{"cannot rename '" + path + "' to '" + aside + "': " + std::strerror(errno)};
+  const auto name_of = [&](int number) {
+    return number == 0 ? path : path + "." + std::to_string(number);
+  };
+  int number = 1;
+  while (number < kMostAside && ::lstat(name_of(number).c_str(), &info) == 0) ++number;
+  for (; number > 0; --number) {
+    const std::string from = name_of(number - 1), to = name_of(number);
+    if (std::rename(from.c_str(), to.c_str()) == 0) continue;
+    return Error{"cannot rename '" + from + "' to '" + to + "': " + std::strerror(errno)};
   }
   log_line(LogLevel::kInfo, LogEvent::kProfile,
-           "the file of the server before is kept", {{"file", path}, {"as", aside}});
+           "the file of the server before is kept", {{"file", path}, {"as", name_of(1)}});
   return Done{};
 }
 

@@ -70,8 +70,10 @@ class Recording {
 // what is no file and fails with one line.
 Status make_way_for_file(const std::string& path);
 
-// If a file has the name, gives it another one, PATH.1 or the next number that is free, and logs
-// that. Fails with one line.
+inline constexpr int kMostAside = 5;
+
+// If a file has the name, gives it another one, PATH.1, and logs that. The one that has this name
+// becomes PATH.2, and so on; there are kMostAside at most, the oldest is lost. Fails with one line.
 Status set_file_aside(const std::string& path);
 
 }  // namespace rubato

@@ -31,6 +31,7 @@
 #include "runtime/stuck_workers.h"
 #include "runtime/wait_port.h"
 #include "runtime/wakeups.h"
+#include "runtime/worker_tracer.h"
 #include "sched/limiter_options.h"
 
 namespace rubato {
@@ -72,6 +73,7 @@ struct RuntimeState {
   Application& application;
   SharedState shared_state;
   QueueSet<P> queues;
+  typename WorkerTracer<P>::Shared traced_depths;
   PlanCell<typename P::Plan> plan;
   GroupQueues groups;
   // The counters of every worker, filled before the first worker starts.

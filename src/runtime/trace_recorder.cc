@@ -40,7 +40,7 @@ void TraceRecorder::expose(OpenMetrics& out) const {
   out.family("rubato_trace_events", "counter", "Events written to the file of --trace");
   out.counter(now.written);
   out.family("rubato_trace_events_left_out", "counter",
-             "Events that the trace left out because its memory or file was full");
+             "Events left out of the trace because its memory or file was full, or they came late");
   out.counter(now.dropped);
 }
 
@@ -62,8 +62,9 @@ Status TraceRecorder::begin() {
   ended_before_.clear();
   requests_ = 0;
   newest_.clear();
+  depths_.clear();
   dropped_before_ = dropped_by(rings_);
-  start_ = now();
+  looked_ = start_ = now();
   want(++number_);
   return Done{};
 }
@@ -76,6 +77,7 @@ Status TraceRecorder::end() {
 
 Status TraceRecorder::complete() {
   want(0);
+  write_depths(Instant::never());
   trace_->drop(dropped_by(rings_) - dropped_before_);
   const Status finished = trace_->finish();
   complete_.written += trace_->written();
@@ -101,6 +103,7 @@ bool TraceRecorder::collect(Status& error) {
 // A slice that a worker has put before another one, elsewhere, of the same request may be seen
 // later, in the next round: so the number of one that has ended is kept for that long.
 void TraceRecorder::take_records() {
+  const Instant looks = now();
   for (uint32_t worker = 0; worker < rings_.size(); ++worker) {
     for (uint32_t taken = kBatch; taken == kBatch;) {
       taken = rings_[worker]->take(batch_);
@@ -109,25 +112,31 @@ void TraceRecorder::take_records() {
       }
     }
   }
-  write_depths();
+  write_depths(std::exchange(looked_, looks));
   for (const Key& key : ended_before_) numbers_.erase(key);
   ended_before_ = std::exchange(ended_, {});
   if (numbers_.size() > kMostNumbers) numbers_.clear();
 }
 
-// One that comes after a later one was written, from a worker that was slower, is written too: it
-// may be a change.
-void TraceRecorder::write_depths() {
+// One that comes later still, from a worker that got no CPU between its look and its note, is left
+// out: what is written after it stays true.
+void TraceRecorder::write_depths(Instant until) {
   std::sort(depths_.begin(), depths_.end(),
             [](const TraceRecord& a, const TraceRecord& b) { return a.start < b.start; });
-  for (const TraceRecord& record : depths_) {
-    const auto [found, is_first] = newest_.try_emplace({record.name, record.type}, record);
-    const bool is_late = record.start < found->second.start;
-    if (!is_first && !is_late && record.depth == found->second.depth) continue;
-    if (!is_late) found->second = record;
-    trace_->depth(record.name, record.type, since_start(record.start), record.depth);
+  const auto end = std::find_if(depths_.begin(), depths_.end(), [until](const TraceRecord& record) {
+    return record.start >= until;
+  });
+  for (auto record = depths_.begin(); record != end; ++record) {
+    const auto [found, is_first] = newest_.try_emplace({record->name, record->type}, *record);
+    if (record->start < found->second.start) {
+      trace_->drop(1);
+      continue;
+    }
+    const uint32_t before = std::exchange(found->second, *record).depth;
+    if (!is_first && record->depth == before) continue;
+    trace_->depth(record->name, record->type, since_start(record->start), record->depth);
   }
-  depths_.clear();
+  depths_.erase(depths_.begin(), end);
 }
 
 void TraceRecorder::write(uint32_t worker, const TraceRecord& record) {

@@ -63,8 +63,8 @@ class TraceRecorder final : public Recording {
   bool collect(Status& error) override;
 
   void take_records();
-  // In the order of time: each worker notes what it sees, several the same.
-  void write_depths();
+  // Those before `until`, in the order of time. The rest waits: rings are not emptied at once.
+  void write_depths(Instant until);
   void publish_counts();
   void write(uint32_t worker, const TraceRecord& record);
   uint64_t number_of(const TraceRecord& slice);
@@ -83,7 +83,8 @@ class TraceRecorder final : public Recording {
   std::unordered_map<Key, uint64_t, Hash> numbers_;  // of requests that have not ended
   std::vector<Key> ended_, ended_before_;  // in this round, and in the one before
   uint64_t requests_ = 0;
-  std::vector<TraceRecord> depths_;  // of this round
+  std::vector<TraceRecord> depths_;  // not written yet
+  Instant looked_;                   // into the rings last
   // The newest that was written of each queue: name, index.
   std::map<std::pair<const char*, uint32_t>, TraceRecord> newest_;
   Counts complete_;              // of traces that are

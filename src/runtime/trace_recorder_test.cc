@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/trace_recorder.h"
 
-#include <fcntl.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -40,9 +40,8 @@ extern "C" std::FILE* fopen(const char* path, const char* mode) {
     hung_disk().waits.notify_all();
     hung_disk().hangs.wait(true);
   }
-  const int flags = *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC;
-  const int fd = ::open(path, flags | O_CLOEXEC, 0666);
-  return fd < 0 ? nullptr : ::fdopen(fd, mode);
+  static const auto next = reinterpret_cast<decltype(&std::fopen)>(::dlsym(RTLD_NEXT, "fopen"));
+  return next(path, mode);
 }
 
 namespace rubato {
@@ -151,6 +150,28 @@ TEST_F(TraceRecorderTest, what_several_workers_see_of_a_queue_is_written_when_it
   EXPECT_LT(seen["global 0"].size(), 8u);
 }
 
+TEST_F(TraceRecorderTest, a_depth_that_comes_after_a_later_one_was_written_is_left_out) {
+  const auto recording = recorder();
+  ASSERT_TRUE(recording->record(true).ok());
+  const Instant start = now();
+  const auto see = [&](int worker, int64_t at, uint32_t depth) {
+    rings_[worker].put({.start = start + Nanos(at), .name = "global", .depth = depth,
+                        .what = TraceRecord::What::kDepth});
+  };
+  see(0, 20, 4);
+  while (recording->counts().written < 1) std::this_thread::yield();
+  see(1, 10, 3);
+  see(1, 30, 5);
+  ASSERT_TRUE(recording->finish().ok());
+  std::vector<int> written;
+  const Json whole = trace();
+  for (const Json& event : whole["traceEvents"]) {
+    if (event["ph"] == "C") written.push_back(event["args"]["waiting"].get<int>());
+  }
+  EXPECT_EQ(written, (std::vector<int>{4, 5}));
+  EXPECT_EQ(recording->counts().dropped, 1u);
+}
+
 TEST_F(TraceRecorderTest, each_start_writes_the_file_anew) {
   const auto recording = recorder();
   ASSERT_TRUE(recording->record(true).ok());
@@ -197,11 +218,28 @@ TEST_F(TraceRecorderTest, ends_at_its_events) {
 
 TEST_F(TraceRecorderTest, counts_wait_for_no_disk) {
   const auto recording = recorder();
+  hung_disk().waits = false;
   hung_disk().hangs = true;
   std::jthread starting([&] { static_cast<void>(recording->record(true)); });
   hung_disk().waits.wait(false);
   EXPECT_EQ(recording->counts().written, 0u);
   hung_disk().go_on();
+}
+
+TEST_F(TraceRecorderTest, five_files_that_are_set_aside_are_kept) {
+  const auto named = [&](int number) { return path_ + "." + std::to_string(number); };
+  for (int i = 1; i <= kMostAside + 2; ++i) {
+    std::ofstream(path_) << i;
+    ASSERT_TRUE(set_file_aside(path_).ok());
+    EXPECT_FALSE(std::filesystem::exists(path_));
+  }
+  for (int number = 1; number <= kMostAside; ++number) {
+    int text = 0;
+    std::ifstream(named(number)) >> text;
+    EXPECT_EQ(text, kMostAside + 3 - number);
+    std::filesystem::remove(named(number));
+  }
+  EXPECT_FALSE(std::filesystem::exists(named(kMostAside + 1)));
 }
 
 TEST_F(TraceRecorderTest, a_file_that_cannot_be_written_is_refused_in_one_line) {

@@ -36,7 +36,7 @@ struct WorkerContext {
         datapath(shared.datapath.queue(id)),
         waits(shared.waits.port(id)),
         records(the_records),
-        tracer(the_records.trace, id, host),
+        tracer(the_records.trace, id, host, shared.traced_depths),
         meter(stats) {}
 
   // Reads the clock: the result is the time of the decisions that follow.

@@ -2,7 +2,8 @@
 //
 // WorkerTracer<P>: puts what one live worker does into its TraceRing, while a trace is wanted: when
 // a slice began and why it ended, and how many requests wait in the queues that the worker looks
-// at, where that has changed since it looked last: each time it turns to a request or finds none.
+// at, each time it turns to a request or finds none, where that has changed: in its own since it
+// looked last, in those of all workers since any worker did.
 // Requests of the control plane are left out, as in recordings. Without a trace it costs a load per
 // slice. Worker's thread only; borrows the ring.
 #pragma once
@@ -17,15 +18,29 @@
 #include "policy/contract.h"
 #include "runtime/live_host.h"
 #include "runtime/trace_ring.h"
+#include "runtime/traced_depth.h"
 
 namespace rubato {
+
+// How many queues of that scope there are, of each worker or of all.
+template <Policy P>
+constexpr size_t queues_of(Scope scope) {
+  size_t sum = 0;
+  for (const QueueDeclaration& declared : P::kQueues) {
+    if (declared.scope == scope) sum += scope == Scope::kGlobal ? declared.queue_count : 1;
+  }
+  return sum;
+}
 
 template <Policy P>
 class WorkerTracer {
  public:
+  // The queues of all workers.
+  using Shared = std::array<TracedDepth, queues_of<P>(Scope::kGlobal)>;
+
   // `ring` may be null: there are no traces.
-  WorkerTracer(TraceRing* ring, WorkerId me, LiveHost<P>& host)
-      : ring_(ring), me_(me), host_(host) {}
+  WorkerTracer(TraceRing* ring, WorkerId me, LiveHost<P>& host, Shared& shared)
+      : ring_(ring), me_(me), host_(host), shared_(shared) {}
 
   // The worker turns to a request, whose slice begins, or has found none.
   void turned() {
@@ -54,24 +69,9 @@ class WorkerTracer {
  private:
   static constexpr uint32_t kUnknown = UINT32_MAX;
 
-  // How many queues of the declaration the worker looks at.
-  static constexpr uint32_t seen_of(const QueueDeclaration& declared) {
-    switch (declared.scope) {
-      case Scope::kPerWorker: return 1;
-      case Scope::kGlobal: return declared.queue_count;
-      case Scope::kPerManager: return 0;
-    }
-    return 0;
-  }
-  static constexpr size_t kSeen = [] {
-    size_t sum = 0;
-    for (const QueueDeclaration& declared : P::kQueues) sum += seen_of(declared);
-    return sum;
-  }();
-
   [[gnu::noinline]] void begin(uint32_t trace) {
     trace_ = trace;
-    depths_.fill(kUnknown);
+    own_.fill(kUnknown);
     steals_ = host_.steals().value();
   }
 
@@ -80,13 +80,20 @@ class WorkerTracer {
   [[gnu::noinline]] void look_around() {
     began_ = now();
     avoided_ = 0;
-    size_t seen = 0;
+    auto own = own_.begin();
+    auto shared = shared_.begin();
     for (uint32_t declaration = 0; declaration < P::kQueues.size(); ++declaration) {
       const QueueDeclaration& declared = P::kQueues[declaration];
-      for (uint32_t i = 0; i < seen_of(declared); ++i, ++seen) {
-        const QueueRef q{declaration, declared.scope == Scope::kPerWorker ? me_.value : i};
+      if (declared.scope == Scope::kPerWorker) {
+        const QueueRef q{declaration, me_.value};
         const uint32_t depth = host_.depth(q);
-        if (std::exchange(depths_[seen], depth) != depth) note_depth(q, depth);
+        if (std::exchange(*own++, depth) != depth) note_depth(q, {began_, depth});
+      }
+      if (declared.scope != Scope::kGlobal) continue;
+      for (uint32_t i = 0; i < declared.queue_count; ++i) {
+        const QueueRef q{declaration, i};
+        const auto change = (shared++)->changed(trace_, [&] { return host_.depth(q); });
+        if (change) note_depth(q, *change);
       }
     }
     const uint64_t steals = host_.steals().value();
@@ -94,21 +101,22 @@ class WorkerTracer {
     ring_->put({.start = began_, .name = "steal", .what = TraceRecord::What::kMark});
   }
 
-  void note_depth(QueueRef q, uint32_t depth) {
-    ring_->put({.start = began_,
+  void note_depth(QueueRef q, const TracedDepth::Change& seen) {
+    ring_->put({.start = seen.at,
                 .name = P::kQueues[q.declaration].name,
                 .type = q.index,
-                .depth = depth,
+                .depth = seen.depth,
                 .what = TraceRecord::What::kDepth});
   }
 
   TraceRing* const ring_;
   const WorkerId me_;
   LiveHost<P>& host_;
+  Shared& shared_;
   uint32_t trace_ = 0;    // the one that the present slice is in; 0 = none
   uint32_t avoided_ = 0;  // preemptions, in the present slice
   Instant began_;         // when the worker turned last
-  std::array<uint32_t, kSeen> depths_{};  // as seen last
+  std::array<uint32_t, queues_of<P>(Scope::kPerWorker)> own_{};  // as seen last
   uint64_t steals_ = 0;
 };
 

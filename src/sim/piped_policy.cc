@@ -2,6 +2,7 @@
 #include "sim/piped_policy.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -116,6 +119,26 @@ std::string name_of(QueueRef q) {
   return std::string(kPipedQueues[q.declaration].name) + " " + std::to_string(q.index);
 }
 
+// While it lives, this thread's writes into a pipe that nobody reads fail, and raise no SIGPIPE.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    ::sigemptyset(&pipe_);
+    ::sigaddset(&pipe_, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoPipeSignal() {
+    const timespec at_once{};
+    while (::sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) continue;
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+};
+
 // The conversation. Throws Broken.
 class Conversation {
  public:
@@ -149,6 +172,17 @@ class Conversation {
     return *value;
   }
 
+  Nanos ask_quantum(const Job& job, Verbs& host) {
+    const Words reply = ask("quantum", job_text(job), host);
+    if (reply.size() == 1 && reply[0] == "-") return Nanos::max();
+    const auto length = reply.size() == 1 ? number<int64_t>(reply[0]) : std::nullopt;
+    if (!length) fail("quantum", "returns neither None nor a number");
+    if (*length <= 0) {
+      fail("quantum", "returns " + std::to_string(*length) + ": a slice has a length");
+    }
+    return Nanos(*length);
+  }
+
   // Of route and requeue; the job waits there from now on.
   QueueRef ask_queue(const char* hook, Job& job, const std::string& more, Verbs& host) {
     const Words reply = ask(hook, job_text(job) + more, host);
@@ -162,7 +196,7 @@ class Conversation {
   void waits(const Job& job, QueueRef q) {
     waiting_.insert_or_assign(&job, Waiting{job.arrived, job.type, q});
   }
-  void begins(const Job& job) { waiting_.erase(&job); }
+  void waits_no_more(const Job& job) { waiting_.erase(&job); }
 
   void tell_finished(const Job& job, Nanos service) {
     converse("finished", "finished" + job_text(job) + text({service.count()}), nullptr);
@@ -260,6 +294,7 @@ class Conversation {
     Job* const job = host.take(q);
     if (job == nullptr) return "-";
     taken_.push_back(job);
+    waits_no_more(*job);  // also if it is refused at its turn
     return job_text(*job).substr(1);
   }
 
@@ -384,7 +419,7 @@ class PipedPolicy {
 
   template <class H>
   void begins(Worker&, const Job& job, WorkerId me, H& host) const {
-    with_.begins(job);
+    with_.waits_no_more(job);
     if (!with_.has("begins")) return;
     VerbsOf<H> verbs(host);
     with_.ask("begins", job_text(job) + text({me.value}), verbs);
@@ -394,10 +429,7 @@ class PipedPolicy {
   Nanos quantum(const Worker&, const Job& job, H& host) const {
     if (!with_.has("quantum")) return Nanos::max();
     VerbsOf<H> verbs(host);
-    const int64_t length = with_.ask_number("quantum", job_text(job), verbs);
-    if (length < 0) return Nanos::max();
-    if (length == 0) throw Broken{"quantum returns 0: a slice has a length"};
-    return Nanos(length);
+    return with_.ask_quantum(job, verbs);
   }
 
   template <class H>
@@ -416,6 +448,7 @@ class PipedPolicy {
   }
 
   void finished(Worker&, const Job& job, Nanos service) const {
+    with_.waits_no_more(job);  // it went on where its queue was full
     if (!with_.has("finished")) return;
     with_.tell_finished(job, service);
   }
@@ -470,6 +503,7 @@ Result<Outcome> simulate_piped(std::string_view policy, const Setup& setup, cons
   }
   const auto done = [](std::atomic<bool>* flag) { flag->store(false, std::memory_order_release); };
   const std::unique_ptr<std::atomic<bool>, decltype(done)> ends(&running, done);
+  const NoPipeSignal quiet;
   try {
     Conversation conversation(descriptors->first, descriptors->second, setup);
     Engine<PipedPolicy, StaticServer> engine(setup, {&conversation}, watch);

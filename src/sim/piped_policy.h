@@ -10,7 +10,8 @@
 //   the other end replies    VERB ARGUMENTS, any number of them, each of which is answered by a
 //                            line; then = and what the hook returns. To `start` that is the hooks
 //                            that it has, comma-separated (or -), its adapt_period in nanoseconds
-//                            (0 = never), and whether workers are interchangeable (0 or 1)
+//                            (0 = never), and whether workers are interchangeable (0 or 1); - is
+//                            no job of `next`, no end of `quantum`
 //
 // Its queues are `own` of each worker, and limits::kTypes each of `shared` and `ordered` (by
 // policy_word). All but `dispatch`, `explain` and what extensions.h has can be asked. Any thread,

@@ -14,7 +14,7 @@ import time
 import unittest
 import urllib.request
 
-from server import BINARY, Server, refused
+from server import Server, refused
 from waiting import eventually
 
 VALUES = {"stringValue", "intValue", "doubleValue", "boolValue"}
@@ -35,6 +35,8 @@ class Collector(http.server.BaseHTTPRequestHandler):
             return
         self.server.messages.append((self.path, self.headers["Content-Type"], json.loads(body)))
         reply = json.dumps(self.server.replies.get(self.path, {})).encode()
+        if self.server.interim:
+            self.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: {}\r\n\r\n")
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(reply)))
@@ -49,6 +51,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
 def collector():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     server.messages, server.statuses, server.replies, server.hanging = [], {}, {}, False
+    server.interim = False
     server.hung, server.go_on = threading.Event(), threading.Event()
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -83,11 +86,28 @@ int getaddrinfo(const char* node, const char* service, const void* hints, void**
   return real(node, service, hints, found);
 }
 """
+# No thread while there is a file.
+NO_THREADS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+int pthread_create(void* thread, const void* attributes, void* begin, void* argument) {
+  if (access(getenv("NO_THREADS"), F_OK) == 0) return EAGAIN;
+  int (*real)(void*, const void*, void*, void*) = dlsym(RTLD_NEXT, "pthread_create");
+  return real(thread, attributes, begin, argument);
+}
+"""
+CAN_PRELOAD = shutil.which("cc") is not None and not os.environ.get("RUBATO_SANITIZE")
 
 
-def is_sanitized():
-    shared = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=False).stdout
-    return "libasan" in shared or "libtsan" in shared
+def preloaded(folder, source, **variables):
+    """What runs a server with a library of that source before others."""
+    library = os.path.join(folder, "preloaded.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], check=True,
+                   input=source.encode())
+    return ("env", f"LD_PRELOAD={library}", *(f"{k}={v}" for k, v in variables.items()))
 
 
 def spans_of(messages):
@@ -228,6 +248,7 @@ class Otlp(unittest.TestCase):
         with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",
                                          "--otlp-interval", "0.1", "--metrics-port",
                                          "0") as server:
+            sink.interim = True
             sink.replies = {"/v1/traces": {"partialSuccess": {"rejectedSpans": "1",
                                                               "errorMessage": "too old"}}}
             port = server.wait_for(r"metrics on http://127.0.0.1:(\d+)/metrics")
@@ -239,20 +260,30 @@ class Otlp(unittest.TestCase):
             server.terminate()
             self.assertEqual(server.wait(), 0)
 
-    @unittest.skipIf(shutil.which("cc") is None or is_sanitized(), "takes cc, and no sanitizer")
+    @unittest.skipUnless(CAN_PRELOAD, "takes cc, and no sanitizer")
     def test_a_resolver_that_hangs_ends_with_the_server(self):
         with tempfile.TemporaryDirectory() as folder:
-            library = os.path.join(folder, "hung.so")
-            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], check=True,
-                           input=HUNG_RESOLVER.encode())
             with Server("--otlp", "http://collector.test", "--otlp-sample", "1",
                         "--otlp-interval", "0.1",
-                        wrapper=("env", f"LD_PRELOAD={library}")) as server:
+                        wrapper=preloaded(folder, HUNG_RESOLVER)) as server:
                 server.call("GET", "a")
                 server.wait_for(r"(takes no metrics reason=.the name of its host is not resolved)")
                 server.terminate()
                 self.assertEqual(server.wait(), 0)
                 self.assertIn("has not taken all spans before the end", server.output())
+
+    @unittest.skipUnless(CAN_PRELOAD, "takes cc, and no sanitizer")
+    def test_a_resolver_that_gets_no_thread_is_tried_again(self):
+        with tempfile.TemporaryDirectory() as folder, collector() as sink:
+            full = os.path.join(folder, "full")
+            with Server("--otlp", url(sink), "--otlp-interval", "3",
+                        wrapper=preloaded(folder, NO_THREADS, NO_THREADS=full)) as server:
+                open(full, "w", encoding="utf-8").close()
+                server.wait_for(r"(takes no metrics reason=.there is no thread to resolve)")
+                os.remove(full)
+                server.wait_for(r"(takes metrics again)")
+                server.terminate()
+                self.assertEqual(server.wait(), 0, server.output())
 
     def test_a_collector_that_hangs_ends_with_the_server(self):
         with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",

@@ -103,7 +103,7 @@ class Files(Case):
         servers[-1].terminate()
         self.assertEqual(servers[-1].wait(), 0)
         for file in files:
-            self.assertIn(f"the file of the server before is kept file={file} as={file}.2",
+            self.assertIn(f"the file of the server before is kept file={file} as={file}.1",
                           servers[-1].output())
             for name in (file, file + ".1", file + ".2"):
                 with self.subTest(file=name):
@@ -112,6 +112,25 @@ class Files(Case):
             with open(name, encoding="utf-8") as text:
                 events = json.load(text)["traceEvents"]
             self.assertEqual([e["name"] for e in events if e.get("cat") == "request"], ["set"])
+
+
+    def test_a_file_that_can_have_no_other_name_is_kept_and_the_server_serves(self):
+        file = os.path.join(self.folder, "trace")
+        before = self.serve("--trace", file)
+        for number in range(1, 6):
+            os.mkdir(f"{file}.{number}")
+        os.mkdir(f"{file}.5/full")
+        after = self.serve("--trace", file)
+        self.assertEqual(before.wait(), 0, before.output())
+        with after.client() as client:
+            client.call("SET", "a", "b")
+        after.terminate()
+        self.assertEqual(after.wait(), 0, after.output())
+        self.assertIn("--trace waits until it is set, to keep the file of the server before",
+                      after.output())
+        with open(file, encoding="utf-8") as text:
+            events = json.load(text)["traceEvents"]
+        self.assertNotIn("set", [event["name"] for event in events])
 
 
 class Restarts(Case):

@@ -71,6 +71,8 @@ class Once(unittest.TestCase):
             broken.flush()
             for args, message in [
                     ((), "HOST:PORT: names the metrics port of a server"),
+                    (("https://here:1/metrics",),
+                     "HOST:PORT: takes https://here:1/metrics with --tls"),
                     (("here:http",), "HOST:PORT: takes HOST:PORT with a port of 1 to 65535"),
                     (("9", "--json"), "--json: needs --once"),
                     (("9", "--interval", "0"), "--interval: takes"),
