@@ -190,9 +190,9 @@ uint32_t rubato_executor_metrics_port(const rubato_executor* executor);
 // Begins a trace in options.trace_file, written anew, if `wanted` is nonzero, else ends it; then,
 // or once the executor is destroyed, the file is whole. What is so already stays. Returns
 // RUBATO_ERROR, with a line in `error`, if the file cannot be written, there is none or the caller
-// is a worker; at an end also if the last trace is not whole, as on a full disk, though it had ended
-// by itself before. After rubato_executor_join that is said of all tasks. May block for the disk.
-// Any thread.
+// is a worker; at an end also if the last trace is not whole, as on a full disk, though it had
+// ended by itself before. After rubato_executor_join that is said of all tasks. May block for the
+// disk. Any thread.
 int rubato_executor_trace(rubato_executor* executor, int wanted, rubato_error* error);
 
 // Tells tasks that their results are not wanted any more: those that have not started are not
