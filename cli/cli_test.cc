@@ -91,6 +91,13 @@ TEST(Cli, says_its_version_and_its_help) {
   }
 }
 
+TEST(Cli, shows_no_option_that_only_its_own_processes_take) {
+  for (const char* text : {"load --help", "completion bash"}) {
+    const Output shown = rubato(text);
+    EXPECT_EQ(shown.text.find("--part "), std::string::npos) << text;
+  }
+}
+
 TEST(Cli, bad_arguments_name_the_command_whose_help_tells_more) {
   const std::pair<std::string, std::string> cases[] = {
       {"--nonsense", "(rubato --help tells more)\n"},

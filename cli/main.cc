@@ -29,10 +29,10 @@ int main(int argc, char** argv) {
     return flushed(run_command_line(
         argc, argv, kAbout, std::string("rubato ") + version(),
         {{"bench", "Measure what mechanisms cost here"},
-         {"lab", "The simulator as a page"},
-         {"report", "Reports of runs as a page, or merged", "page"},
+         {"lab", "Simulate on a page"},
+         {"report", "Show runs on a page, or merge their reports", "page"},
          {"serve", "Run a server"},
-         {"trace", "Traces of workers"}},
+         {"trace", "Compare traces of workers"}},
         Command::all()));
   } catch (const std::exception& error) { return fail(error.what()); }
 }

@@ -139,13 +139,13 @@ void RequestRecorder::give_up(const std::string& why) {
 }
 
 Status RequestRecorder::finish() {
-  const Status ended = record(false);
+  const Status whole = end_whole();
   const Counts all = counts();
   log_line(LogLevel::kInfo, LogEvent::kProfile, "requests recorded",
            {{"file", options_.file},
             {"recorded", static_cast<int64_t>(all.recorded)},
             {"left_out", static_cast<int64_t>(all.dropped)}});
-  return ended.ok() ? last() : ended;
+  return whole;
 }
 
 }  // namespace rubato

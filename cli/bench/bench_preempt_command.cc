@@ -88,7 +88,7 @@ void add_preempt(CommandLine& command) {
 
 const Command kBenchPreempt(
     {"bench", "preempt",
-     "Cost of each way to preempt: stages of delivery, achieved quanta, end to end", add_preempt});
+     "Measure each way to preempt: stages of delivery, achieved quanta, end to end", add_preempt});
 
 }  // namespace
 }  // namespace rubato::cli

@@ -179,6 +179,11 @@ Option& Option::default_text(const std::string& text) {
   return *this;
 }
 
+Option& Option::hidden() {
+  option_->group("");
+  return *this;
+}
+
 Option& Option::description(const std::string& text) {
   option_->description(text);
   return *this;
@@ -223,6 +228,8 @@ std::string Option::value() const {
   if (!is_flag()) return text;
   return !text.empty() && CLI::detail::to_flag_value(text) > 0 ? "true" : "false";
 }
+
+bool Option::is_hidden() const { return option_->get_group().empty(); }
 
 bool Option::is_flag() const { return option_->get_expected_max() == 0; }
 

@@ -41,6 +41,8 @@ class Option {
   Option& placeholder(const std::string& text);
   Option& default_text(const std::string& text);
   Option& description(const std::string& text);
+  // --help and the pages made of it leave it out.
+  Option& hidden();
 
   Option& required();
   Option& excludes(const Option& other);
@@ -58,6 +60,7 @@ class Option {
   // The one that counts, or the default; empty = there is none. Of a flag "true" or "false".
   std::string value() const;
   bool is_flag() const;
+  bool is_hidden() const;
   // As --help shows them.
   std::string help() const;
   std::string placeholder() const;

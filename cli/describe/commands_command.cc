@@ -31,7 +31,7 @@ void add_commands(CommandLine& command) {
   });
 }
 
-const Command kCommands({"", "commands", "Commands that the key-value server knows, as a table",
+const Command kCommands({"", "commands", "List the commands of the key-value server as a table",
                          add_commands});
 
 }  // namespace

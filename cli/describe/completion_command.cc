@@ -54,6 +54,7 @@ std::string values_in_bash() {
   std::string text;
   for_each_command([&](const std::string& name, const CommandLine& command, const CommandSpec&) {
     for (const Option& option : command.options()) {
+      if (option.is_hidden()) continue;
       const std::vector<std::string> choices = option.choices();
       if (!choices.empty()) {
         text += "    '" + name + " --" + option.name() + "') words='" + joined(choices) + "' ;;\n";
@@ -70,6 +71,7 @@ std::string options_in_bash() {
   for_each_command([&](const std::string& name, const CommandLine& command, const CommandSpec&) {
     text += "    '" + name + "') words='--help";
     for (const Option& option : command.options()) {
+      if (option.is_hidden()) continue;
       if (!option.name().empty()) text += " --" + option.name();
     }
     text += "' ;;\n";
@@ -131,6 +133,7 @@ std::string fish() {
     std::string when = std::string("__fish_seen_subcommand_from ") + spec.name;
     if (*spec.group != '\0') when += std::string("; and __fish_seen_subcommand_from ") + spec.group;
     for (const Option& option : command.options()) {
+      if (option.is_hidden()) continue;
       if (option.name().empty()) continue;
       const std::vector<std::string> choices = option.choices();
       text += "complete -c rubato -n '" + when + "' -l " + option.name() +
@@ -153,7 +156,7 @@ void add_completion(CommandLine& command) {
   });
 }
 
-const Command kCompletion({"", "completion", "Script by which a shell completes these commands",
+const Command kCompletion({"", "completion", "Print a script by which a shell completes commands",
                            add_completion});
 
 }  // namespace

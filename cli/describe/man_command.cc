@@ -66,6 +66,7 @@ std::string command_page(const CommandSpec& spec) {
   std::string text = header(page_name(spec), spec.description);
   text += ".SH SYNOPSIS\n.B " + plain(words) + "\n[\\fIOPTION\\fR]...\n.SH OPTIONS\n";
   for (const Option& option : command.line().options()) {
+    if (option.is_hidden()) continue;
     if (!option.name().empty()) text += option_text(option);
   }
   if (std::string(spec.group) == "serve") {
@@ -109,7 +110,7 @@ void add_man(CommandLine& command) {
   command.action([folder] { return write_pages(*folder); });
 }
 
-const Command kMan({"", "man", "Writes the manual pages of these commands", add_man});
+const Command kMan({"", "man", "Write the manual pages of these commands", add_man});
 
 }  // namespace
 }  // namespace rubato::cli

@@ -450,7 +450,7 @@ void add_fidelity(CommandLine& command) {
 }
 
 const Command kFidelity({"", "fidelity",
-                         "The same requests live and simulated: how far apart are the slowdowns?",
+                         "Compare the slowdowns of the same requests, live and simulated",
                          add_fidelity});
 
 }  // namespace

@@ -66,7 +66,7 @@ void add_open(CommandLine& command) {
   command.action([page] { return open_page(*page); });
 }
 
-const Command kOpen({"lab", "open", "Simulate in the browser: serves the page on 127.0.0.1",
+const Command kOpen({"lab", "open", "Simulate in the browser: serve the page on 127.0.0.1",
                      add_open});
 
 }  // namespace

@@ -304,7 +304,8 @@ void add_part_options(CommandLine& command, Settings& s) {
       "Be such an agent: generate for who knows the token, until a signal");
   command.add_flag("--part", s.is_part,
                    "What `rubato load` starts as part of a run: password, ready and go come by "
-                   "stdin");
+                   "stdin")
+      .hidden();
   command.add_text("--bind", s.agent.host, "The agent's address").marks(s.bind_given);
   command.add_text("--token-file", s.token_file,
                    "The token of the agents, 16 bytes or more. Neither it nor --password is "

@@ -126,7 +126,7 @@ void add_merge(CommandLine& command) {
   command.action([options] { return run_merge(*options); });
 }
 
-const Command kMerge({"report", "merge", "Reports of several runs as one, exactly", add_merge});
+const Command kMerge({"report", "merge", "Merge reports of several runs, exactly", add_merge});
 
 }  // namespace
 }  // namespace rubato::cli

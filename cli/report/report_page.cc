@@ -77,7 +77,7 @@ void add_page(CommandLine& command) {
   command.action([options] { return make_page(*options); });
 }
 
-const Command kPage({"report", "page", "Runs as a page that needs no network", add_page});
+const Command kPage({"report", "page", "Show runs on a page that needs no network", add_page});
 
 }  // namespace
 }  // namespace rubato::cli

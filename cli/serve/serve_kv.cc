@@ -506,7 +506,7 @@ void add_kv(CommandLine& command) {
   command.action([command, kv]() mutable { return run_program(command, *kv); });
 }
 
-const Command kKv({"serve", "kv", "Key-value server that speaks RESP (Redis clients)", add_kv});
+const Command kKv({"serve", "kv", "Serve keys and values over RESP (Redis clients)", add_kv});
 
 }  // namespace
 }  // namespace rubato::cli

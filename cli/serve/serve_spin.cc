@@ -222,7 +222,7 @@ void add_spin(CommandLine& command) {
 
 const Command kSpin(
     {"serve", "spin",
-     "Synthetic server: SPIN nanoseconds [SHORT|LONG] over RESP, busy for that long", add_spin});
+     "Serve SPIN nanoseconds [SHORT|LONG] over RESP: be busy for that long", add_spin});
 
 }  // namespace
 }  // namespace rubato::cli

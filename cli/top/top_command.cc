@@ -340,7 +340,7 @@ void add_top(CommandLine& command) {
   command.action([options] { return run_top(*options); });
 }
 
-const Command kTop({"", "top", "Live servers in a terminal: rates, latencies, workers, queues",
+const Command kTop({"", "top", "Show live servers in a terminal: rates, latencies, workers, queues",
                     add_top});
 
 }  // namespace

@@ -275,7 +275,7 @@ void add_diff(CommandLine& command) {
   command.action([options] { return run_diff(*options); });
 }
 
-const Command kDiff({"trace", "diff", "Two traces of workers beside each other", add_diff});
+const Command kDiff({"trace", "diff", "Compare two traces of workers", add_diff});
 
 }  // namespace
 }  // namespace rubato::cli

@@ -56,7 +56,8 @@ typedef struct rubato_executor_options {
   // other options of servers must have their defaults, as an executor has no port.
   const rubato_options* scheduler;
   // Submitted and not done; 1 .. 16777216, 65536 by default. A task counts until its worker is
-  // through with it, shortly after its end was told.
+  // through with it, shortly after its end was told. Addresses are reserved for all of them at the
+  // start, memory is taken for as many as were there at once.
   uint32_t max_tasks;
   const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
   size_t type_names_count;
@@ -106,8 +107,8 @@ void rubato_executor_options_init(rubato_executor_options* options, size_t size)
 void rubato_task_attributes_init(rubato_task_attributes* attributes, size_t size);
 
 // Creates an executor and starts its workers; `options` may be null. Returns null, with a line in
-// `error`, when an option is out of range, the policy is unknown or the metrics port is in use. Any
-// thread.
+// `error`, when an option is out of range, the policy is unknown, the metrics port is in use, the
+// trace cannot be written or the process may not have the addresses of so many tasks. Any thread.
 rubato_executor* rubato_executor_create(const rubato_executor_options* options,
                                         rubato_error* error);
 
@@ -188,8 +189,10 @@ uint32_t rubato_executor_metrics_port(const rubato_executor* executor);
 
 // Begins a trace in options.trace_file, written anew, if `wanted` is nonzero, else ends it; then,
 // or once the executor is destroyed, the file is whole. What is so already stays. Returns
-// RUBATO_ERROR, with a line in `error`, if the file cannot be written or there is none. May block
-// for the disk. Any thread but a worker.
+// RUBATO_ERROR, with a line in `error`, if the file cannot be written, there is none or the caller
+// is a worker; at an end also if the last trace is not whole, as on a full disk, though it had
+// ended by itself before. After rubato_executor_join that is said of all tasks. May block for the
+// disk. Any thread.
 int rubato_executor_trace(rubato_executor* executor, int wanted, rubato_error* error);
 
 // Tells tasks that their results are not wanted any more: those that have not started are not

@@ -422,7 +422,8 @@ class Executor {
   uint32_t metrics_port() const { return rubato_executor_metrics_port(c_.get()); }  // 0 = none
   // Begins a trace in ExecutorOptions::trace_file, which is written anew, or ends it; then, or once
   // the executor is gone, the file is whole. A trace begins as the executor is created. Fails if
-  // the file cannot be written or there is none. May block for the disk; not on a worker.
+  // the file cannot be written, there is none or the caller is a worker; trace(false) also if the
+  // last trace is not whole, as on a full disk. May block for the disk. Any thread.
   Status trace(bool wanted) {
     rubato_error error{};
     if (rubato_executor_trace(c_.get(), wanted ? 1 : 0, &error) == RUBATO_OK) return Done{};

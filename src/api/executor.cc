@@ -14,6 +14,7 @@
 #include "api/versioned.h"
 #include "base/log.h"
 #include "mechanism/clock/clock.h"
+#include "mechanism/cpu/this_worker.h"
 #include "runtime/state_json.h"
 #include "runtime/worker_stats.h"
 
@@ -155,16 +156,19 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   if (!tasks.ok()) return Error{tasks.error()};
   std::unique_ptr<rubato_executor> executor(new rubato_executor(std::move(*tasks)));
   if (known->trace_file != nullptr) {
-    const Status traces = executor->start_trace({known->trace_file, known->trace_events});
-    if (!traces.ok()) return Error{traces.error()};
+    executor->make_tracer({known->trace_file, known->trace_events});
   }
-  const Status good = executor->start_metrics(setup->metrics_bind, setup->metrics_port);
-  if (!good.ok()) return Error{good.error()};
+  const Status metrics = executor->start_metrics(setup->metrics_bind, setup->metrics_port);
+  if (!metrics.ok()) return Error{metrics.error()};
+  // Last, so that what fails leaves no file; the metrics know the tracer already.
+  const Status traces = executor->tracer_ == nullptr ? Done{} : executor->tracer_->record(true);
+  if (!traces.ok()) return Error{traces.error()};
   return executor;
 }
 
-// The trace has the ends of the tasks that the stop waits for.
+// The trace has the ends of the tasks that the stop waits for; nobody asks for figures meanwhile.
 rubato_executor::~rubato_executor() {
+  exporter_ = nullptr;
   if (tracer_ == nullptr) return;
   tasks_->stop();
   static_cast<void>(tasks_->join());
@@ -174,16 +178,17 @@ rubato_executor::~rubato_executor() {
   }
 }
 
-Status rubato_executor::start_trace(TraceOptions options) {
+void rubato_executor::make_tracer(TraceOptions options) {
   const rubato::ExposedTypes known = types();
   tracer_ = std::make_unique<rubato::TraceRecorder>(
       std::move(options), tasks_->runtime().trace_rings(), known.count, known.name);
-  return tracer_->record(true);
 }
 
 Status rubato_executor::trace(bool wanted) {
   if (tracer_ == nullptr) return Error{"trace_file: the executor was created without one"};
-  return tracer_->record(wanted);
+  // It waits for the disk, and for a lock with which a fiber could leave.
+  if (rubato::on_worker()) return Error{"trace: not on a worker"};
+  return wanted ? tracer_->record(true) : tracer_->end_whole();
 }
 
 Status rubato_executor::start_metrics(const std::string& bind, int port) {
@@ -371,9 +376,14 @@ uint32_t rubato_executor_metrics_port(const rubato_executor* executor) {
 }
 
 int rubato_executor_trace(rubato_executor* executor, int wanted, rubato_error* error) {
-  const Status done = executor->trace(wanted != 0);
-  if (!done.ok()) rubato::api::say(error, done.error());
-  return done.ok() ? RUBATO_OK : RUBATO_ERROR;
+  try {
+    const Status done = executor->trace(wanted != 0);
+    if (done.ok()) return RUBATO_OK;
+    rubato::api::say(error, done.error());
+  } catch (const std::exception& trouble) {
+    rubato::api::say(error, trouble.what());
+  }
+  return RUBATO_ERROR;
 }
 
 rubato_cancellation* rubato_cancellation_create(void) {

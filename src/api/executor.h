@@ -32,7 +32,7 @@ struct rubato_executor {
  private:
   explicit rubato_executor(std::unique_ptr<rubato::Executor> tasks) : tasks_(std::move(tasks)) {}
   rubato::Status start_metrics(const std::string& bind, int port);
-  rubato::Status start_trace(rubato::TraceOptions options);
+  void make_tracer(rubato::TraceOptions options);
   rubato::ExposedTypes types() const;
   void expose(rubato::OpenMetrics& out);
   void expose_groups(rubato::OpenMetrics& out) const;
@@ -40,5 +40,5 @@ struct rubato_executor {
   std::unique_ptr<rubato::Executor> tasks_;
   std::unique_ptr<rubato::TraceRecorder> tracer_;  // null = there is no file for it
   rubato::NamedTypes named_types_;  // the exporter's thread's own
-  std::unique_ptr<rubato::Exporter> exporter_;  // reads the others, so it goes first
+  std::unique_ptr<rubato::Exporter> exporter_;  // reads the others
 };

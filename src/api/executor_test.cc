@@ -3,11 +3,13 @@
 // The executor by its public headers: outcomes, deadlines, cancellation, bounds, coroutines.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <coroutine>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -793,6 +795,57 @@ TEST(Executor, says_why_there_is_no_trace) {
   EXPECT_NE(complaint_about(options).find("/no/such/folder/trace.json"), std::string::npos);
   options.trace_events = 0;
   EXPECT_EQ(complaint_about(options), "trace_events: 0 is not in 1 .. 1000000000");
+}
+
+TEST(Executor, tells_that_its_trace_is_not_whole_as_often_as_it_is_asked) {
+  const auto file = std::filesystem::path(testing::TempDir()) /
+                    ("executor-cut-" + std::to_string(::getpid()) + ".json");
+  ExecutorOptions options = with("fcfs", 1);
+  options.trace_file = file;
+  Executor executor = make(options);
+  executor.submit([] {}).get();
+  executor.stop();
+  EXPECT_TRUE(executor.join());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{16, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  const rubato::Status first = executor.trace(false), again = executor.trace(false);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(first.ok());
+  EXPECT_FALSE(again.ok());
+  EXPECT_TRUE(executor.trace(true).ok());
+  EXPECT_TRUE(executor.trace(false).ok());
+  std::filesystem::remove(file);
+}
+
+TEST(Executor, refuses_to_trace_on_a_worker) {
+  const auto file = std::filesystem::path(testing::TempDir()) /
+                    ("executor-worker-" + std::to_string(::getpid()) + ".json");
+  ExecutorOptions options = with("fcfs", 1);
+  options.trace_file = file;
+  Executor executor = make(options);
+  const rubato::Status told = executor.submit([&] { return executor.trace(false); }).get();
+  EXPECT_EQ(told.error(), "trace: not on a worker");
+  EXPECT_TRUE(executor.trace(false).ok());
+  options.in_loop = true;
+  Executor in_loop = make(options);
+  in_loop.run(1ms);
+  EXPECT_TRUE(in_loop.trace(false).ok());
+  std::filesystem::remove(file);
+}
+
+TEST(Executor, leaves_no_trace_where_its_metrics_port_is_taken) {
+  ExecutorOptions options = with("fcfs", 1);
+  options.scheduler.metrics_port = 0;
+  const Executor other = make(options);
+  options.scheduler.metrics_port = static_cast<int>(other.metrics_port());
+  options.trace_file = std::filesystem::path(testing::TempDir()) /
+                       ("executor-no-port-" + std::to_string(::getpid()) + ".json");
+  EXPECT_NE(complaint_about(options), "");
+  EXPECT_FALSE(std::filesystem::exists(options.trace_file));
 }
 
 TEST(Executor, has_a_metrics_port_if_it_is_asked_for) {

@@ -26,7 +26,7 @@ TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks,
 }
 
 Status TaskDatapath::check() const {
-  if (!pools_.valid()) return Error{"max_tasks: no memory for so many tasks"};
+  if (!pools_.valid()) return Error{"max_tasks: " + pools_.shortage()};
   for (const auto& queue : queues_) {
     if (!queue->valid()) return Error{std::string("eventfd: ") + std::strerror(errno)};
   }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "executor/task.h"
+#include "mechanism/fiber/sanitizer.h"
 #include "mechanism/queue/free_list.h"
 
 namespace rubato {
@@ -26,12 +27,16 @@ class TaskPool {
  public:
   explicit TaskPool(uint32_t most) : most_(most), tasks_(reserve(most)), free_(tasks_) {}
   ~TaskPool() {
-    if (valid()) ::munmap(tasks_, sizeof(Task) * most_);
+    if (!valid()) return;
+    sanitizer::forget_roots(tasks_, sizeof(Task) * most_);
+    ::munmap(tasks_, sizeof(Task) * most_);
   }
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
   // False: there are no addresses left for so many tasks, and no method is to be called.
   bool valid() const { return tasks_ != nullptr; }
+  // Of the addresses.
+  uint64_t bytes() const { return uint64_t{sizeof(Task)} * most_; }
 
   // Null = none is free; take() may make one.
   Task* take_free() { return free_.take(); }
@@ -51,10 +56,12 @@ class TaskPool {
     free_.give(task);
   }
 
-  // Tasks that are out now; more while take() makes some.
+  // Tasks that are out now; those that a take() just makes count until they are in the list. Looks
+  // at the list first: who sees a task there sees that it was made, as its giver released that, so
+  // the difference is neither negative nor too small.
   uint64_t taken() const {
-    return made_.load(std::memory_order_relaxed) - free_.depth() +
-           beyond_.load(std::memory_order_relaxed);
+    const uint64_t free = free_.depth();
+    return made_.load(std::memory_order_relaxed) - free + beyond_.load(std::memory_order_relaxed);
   }
 
   // Every task ever made; while no other thread uses the pool. `visit` may take tasks, which are
@@ -74,7 +81,9 @@ class TaskPool {
   static Task* reserve(uint32_t most) {
     void* const memory = ::mmap(nullptr, sizeof(Task) * most, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? nullptr : static_cast<Task*>(memory);
+    if (memory == MAP_FAILED) return nullptr;
+    sanitizer::add_roots(memory, sizeof(Task) * most);  // closures hold memory
+    return static_cast<Task*>(memory);
   }
 
   [[gnu::noinline]] Task* make() {

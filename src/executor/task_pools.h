@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "executor/task_pool.h"
@@ -23,6 +24,15 @@ class TaskPools {
   bool valid() const {
     return common_.valid() &&
            std::all_of(own_.begin(), own_.end(), [](const auto& pool) { return pool->valid(); });
+  }
+
+  // Why not, in words.
+  std::string shortage() const {
+    uint64_t bytes = common_.bytes();
+    for (const auto& pool : own_) bytes += pool->bytes();
+    return "no " + std::to_string((bytes + (1u << 20) - 1) >> 20) +
+           " MiB of addresses for the tasks of the executor and its groups: see `ulimit -v` and "
+           "/proc/sys/vm/overcommit_memory";
   }
 
   TaskPool& of(uint8_t group) {

@@ -31,17 +31,23 @@ void Recording::close() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status Recording::last() const {
+Status Recording::record(bool wanted) {
   const std::scoped_lock lock(mutex_);
+  return record_locked(wanted);
+}
+
+Status Recording::end_whole() {
+  const std::scoped_lock lock(mutex_);
+  static_cast<void>(record_locked(false));
   return last_;
 }
 
-Status Recording::record(bool wanted) {
-  const std::scoped_lock lock(mutex_);
+// The thread comes first: if there can be none, nothing has begun.
+Status Recording::record_locked(bool wanted) {
   if (wanted == open_) return Done{};
+  if (wanted && !thread_.joinable()) thread_ = std::thread([this] { work(); });
   last_ = wanted ? begin() : end();
   set_open(wanted && last_.ok());
-  if (open_ && !thread_.joinable()) thread_ = std::thread([this] { work(); });
   wake_.notify_one();
   return last_;
 }

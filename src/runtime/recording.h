@@ -28,6 +28,9 @@ class Recording {
   // Fails with one line if it cannot be written. An error later, or the end of what the file may
   // have, ends it and is logged.
   Status record(bool wanted);
+  // Ends it, unless it has ended by itself. Fails with one line if the last recording has failed,
+  // then or before.
+  Status end_whole();
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
 
   // Appends its families, and waits for no disk: without the lock that writes hold.
@@ -40,8 +43,6 @@ class Recording {
 
   // The heir's destructor calls it: ends the recording, whatever comes of it, and the thread.
   void close();
-  // Of the last recording.
-  Status last() const;
 
   // All called one at a time. After a begin() that fails, and end(), the file is closed.
   virtual Status begin() = 0;
@@ -51,6 +52,7 @@ class Recording {
   virtual bool collect(Status& error) = 0;
 
  private:
+  Status record_locked(bool wanted);
   void work();
   void set_open(bool open) {
     open_ = open;

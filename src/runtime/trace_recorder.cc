@@ -162,8 +162,7 @@ uint64_t TraceRecorder::number_of(const TraceRecord& slice) {
 }
 
 Status TraceRecorder::finish() {
-  const Status ended = record(false);
-  const Status written = ended.ok() ? last() : ended;
+  const Status written = end_whole();
   const Counts all = counts();
   log_line(written.ok() ? LogLevel::kInfo : LogLevel::kError, LogEvent::kProfile,
            written.ok() ? "trace written" : "the trace is not whole: " + written.error(),

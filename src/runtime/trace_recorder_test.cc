@@ -3,9 +3,11 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -214,6 +216,22 @@ TEST_F(TraceRecorderTest, ends_at_its_events) {
   EXPECT_EQ(numbers().size(), 10u);
   ASSERT_TRUE(recording->finish().ok());
   EXPECT_EQ(recording->counts().written, 10u);
+}
+
+TEST_F(TraceRecorderTest, tells_at_the_end_that_one_that_ended_by_itself_is_not_whole) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const auto recording = recorder(10);
+  ASSERT_TRUE(recording->record(true).ok());
+  const rlimit little{16, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  for (int i = 0; i < 10; ++i) slice(0, &path_, now(), Trace::End::kFinished);
+  while (recording->recording()) std::this_thread::yield();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(recording->record(false).ok());  // it is over
+  EXPECT_FALSE(recording->end_whole().ok());
 }
 
 TEST_F(TraceRecorderTest, counts_wait_for_no_disk) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tells whether a sanitizer that keeps records by thread is built in, and reports fibers to it
-// through functions that are empty in other builds. Only fiber.cc and stack.cc use these functions.
+// through functions that are empty in other builds. Only fiber.cc and stack.cc use these functions,
+// and who maps memory those about roots.
 //
 // AddressSanitizer keeps the bounds of the running stack and a "fake stack" per fiber;
 // ThreadSanitizer keeps a clock and a shadow call stack per fiber. Both must hear of a switch just
@@ -29,6 +30,7 @@
 #if defined(RUBATO_ASAN)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
 #endif
 #if defined(RUBATO_TSAN)
 #include <sanitizer/tsan_interface.h>
@@ -48,10 +50,19 @@ inline void arrive_on_stack(void* saved) {
 inline void forget_stack(void* low, size_t size_bytes) {
   __asan_unpoison_memory_region(low, size_bytes);
 }
+// Mapped memory: what its pointers lead to is no leak, until it is forgotten.
+inline void add_roots(const void* memory, size_t size_bytes) {
+  __lsan_register_root_region(memory, size_bytes);
+}
+inline void forget_roots(const void* memory, size_t size_bytes) {
+  __lsan_unregister_root_region(memory, size_bytes);
+}
 #else
 inline void leave_stack(void**, const void*, size_t) {}
 inline void arrive_on_stack(void*) {}
 inline void forget_stack(void*, size_t) {}
+inline void add_roots(const void*, size_t) {}
+inline void forget_roots(const void*, size_t) {}
 #endif
 
 #if defined(RUBATO_TSAN)
