@@ -2,17 +2,20 @@
 //
 // TracedDepth: the depth of a queue of all workers as a trace has it, whichever worker noted it
 // last: what one worker saw is no longer so once another has seen a change. Any thread.
+//
+// Sync: see mechanism/queue/sync.h.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 
 #include "base/time.h"
 #include "mechanism/clock/clock.h"
+#include "mechanism/queue/sync.h"
 
 namespace rubato {
 
+template <class Sync = StdSync>
 class TracedDepth {
  public:
   struct Change {
@@ -33,8 +36,7 @@ class TracedDepth {
       if (known == seen) return std::nullopt;
       const Change change{now(), depth};
       const uint64_t next = seen | ((last + (1ULL << kVersionAt)) & kVersions);
-      if (word_.compare_exchange_weak(last, next, std::memory_order_acq_rel,
-                                      std::memory_order_acquire)) {
+      if (word_.compare_exchange_weak(last, next, std::memory_order_acq_rel)) {
         return change;
       }
     }
@@ -45,7 +47,7 @@ class TracedDepth {
   static constexpr int kTraceAt = 48, kVersionAt = 32;
   static constexpr uint64_t kVersions = 0xffffULL << kVersionAt;
 
-  std::atomic<uint64_t> word_{0};
+  typename Sync::template Atomic<uint64_t> word_{0};
 };
 
 }  // namespace rubato

@@ -36,7 +36,7 @@ template <Policy P>
 class WorkerTracer {
  public:
   // The queues of all workers.
-  using Shared = std::array<TracedDepth, queues_of<P>(Scope::kGlobal)>;
+  using Shared = std::array<TracedDepth<>, queues_of<P>(Scope::kGlobal)>;
 
   // `ring` may be null: there are no traces.
   WorkerTracer(TraceRing* ring, WorkerId me, LiveHost<P>& host, Shared& shared)
@@ -101,7 +101,7 @@ class WorkerTracer {
     ring_->put({.start = began_, .name = "steal", .what = TraceRecord::What::kMark});
   }
 
-  void note_depth(QueueRef q, const TracedDepth::Change& seen) {
+  void note_depth(QueueRef q, const TracedDepth<>::Change& seen) {
     ring_->put({.start = seen.at,
                 .name = P::kQueues[q.declaration].name,
                 .type = q.index,
