@@ -84,6 +84,8 @@ Status CoreClient::enter() {
   if (bytes.read(refusal)) return Error{at + "refuses: " + text_of(refusal.text)};
   if (!bytes.read(order_)) return Error{at + "speaks another version"};
   manager_ = std::move(*manager);
+  joined_.store(true, std::memory_order_relaxed);
+  obeyed_ = 0;  // a new manager counts from the start
   quiet_ = 1;
   ++joins_;
   return Done{};
@@ -93,8 +95,7 @@ void CoreClient::serve(const std::stop_token& ending) {
   while (!ending.stop_requested()) {
     if (!manager_.valid()) {
       wait(kRetry);
-      if (ending.stop_requested() || !enter().ok()) continue;
-      log_line(LogLevel::kInfo, LogEvent::kState, "a manager of cores is there again");
+      if (ending.stop_requested() || !enter_again()) continue;
     }
     report();
     const Nanos interval = std::clamp(Nanos(order_.interval_ns), kLeastInterval, kMostInterval);
@@ -102,8 +103,22 @@ void CoreClient::serve(const std::stop_token& ending) {
   }
 }
 
+// Tells each cause of a failure once.
+bool CoreClient::enter_again() {
+  const Status entered = enter();
+  const std::string cause = entered.ok() ? "" : entered.error();
+  if (entered.ok()) {
+    log_line(LogLevel::kInfo, LogEvent::kState, "a manager of cores is there again");
+  } else if (cause != cause_) {
+    log_line(LogLevel::kWarning, LogEvent::kState, "cannot join: " + cause);
+  }
+  cause_ = cause;
+  return entered.ok();
+}
+
 void CoreClient::lose_manager() {
   manager_.reset();
+  joined_.store(false, std::memory_order_relaxed);
   runtime_.manage_cores(std::nullopt, false);
   log_line(LogLevel::kWarning, LogEvent::kState,
            "the manager of cores has gone: the server keeps the cores that it has",
@@ -143,6 +158,9 @@ void CoreClient::wait(Nanos longest) const {
 }
 
 void CoreClient::expose(OpenMetrics& out) const {
+  out.family("rubato_cores_manager_joined", "gauge",
+             "1: a manager gives it its cores; 0: none is there");
+  out.gauge(joined_.load(std::memory_order_relaxed) ? 1 : 0);
   out.family("rubato_cores_manager_joins", "counter", "Times that it joined a manager of cores");
   out.counter(joins_.value());
   out.family("rubato_cores_manager_orders", "counter", "Orders of the manager that came later");

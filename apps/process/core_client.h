@@ -11,6 +11,7 @@
 // Made and destroyed by main's thread. Borrows the runtime.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -36,6 +37,7 @@ class CoreClient {
  private:
   CoreClient(std::string path, Runtime& runtime);
   Status enter();
+  bool enter_again();
   void serve(const std::stop_token& ending);
   void lose_manager();
   bool obey();
@@ -49,7 +51,9 @@ class CoreClient {
   Fd manager_;
   CoreOrder order_;
   uint64_t obeyed_ = 0;
+  std::string cause_;  // why it could not join again
   int64_t quiet_ = 1;  // times the interval until the next report
+  std::atomic<bool> joined_{false};  // for expose(); relaxed
   Counter orders_;
   Counter reports_;
   Counter joins_;

@@ -2,10 +2,13 @@
 #include "process/core_manager.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -26,6 +29,16 @@ constexpr size_t kMostPeers = CoreBroker::kMostServers + 32;
 constexpr Nanos kStrangerPatience = Nanos::seconds(5);  // until a peer has said who it is
 constexpr Nanos kTellAgain = Nanos::millis(1);
 constexpr int kMostMessages = 16;  // of one peer at a time
+
+constexpr Nanos kAcceptPause = Nanos::millis(100);  // when there is no descriptor for one
+constexpr Nanos kPlaceAgain = Nanos::millis(100);   // after a failure
+constexpr size_t kMostCommand = 256;  // bytes of a command in the state, so that all of it fits
+
+// 0: there is no such file.
+ino_t inode_of(const std::string& path) {
+  struct stat file {};
+  return ::lstat(path.c_str(), &file) == 0 ? file.st_ino : 0;
+}
 
 pid_t pid_of(const Fd& other_end) {
   ucred who{};
@@ -72,12 +85,16 @@ CoreManager::CoreManager(const CoreManagerOptions& options, Fd door,
                          std::vector<BestEffortCommand> commands)
     : options_(options),
       door_(std::move(door)),
+      inode_(inode_of(options.path)),
       commands_(std::move(commands)),
       broker_(options.cpus, options.grace, options.patience) {
   for (BestEffortCommand& command : commands_) command.supervisor.begin();
 }
 
-CoreManager::~CoreManager() { ::unlink(options_.path.c_str()); }
+CoreManager::~CoreManager() {
+  // Who has removed the file has perhaps started another manager there.
+  if (inode_of(options_.path) == inode_) ::unlink(options_.path.c_str());
+}
 
 void CoreManager::serve(int stop) {
   while (wait(stop)) {
@@ -92,13 +109,15 @@ void CoreManager::serve(int stop) {
 
 // False: it is to stop.
 bool CoreManager::wait(int stop) {
-  std::vector<pollfd> watched{{stop, POLLIN, 0}, {door_.get(), POLLIN, 0}};
+  const bool rests = rubato::now() < accept_again_;
+  std::vector<pollfd> watched{{stop, POLLIN, 0}, {rests ? -1 : door_.get(), POLLIN, 0}};
   bool strangers = false;
   for (const auto& peer : peers_) {
     watched.push_back({peer->connection.get(), POLLIN, 0});
     strangers = strangers || !peer->server;
   }
-  Instant until = broker_.due();
+  Instant until = std::min(broker_.due(), next_placement());
+  if (rests) until = std::min(until, accept_again_);
   if (untold_) until = std::min(until, rubato::now() + kTellAgain);
   if (strangers) until = std::min(until, rubato::now() + kStrangerPatience);
   const Nanos longest = std::clamp(until - rubato::now(), Nanos(), Nanos::seconds(60));
@@ -107,10 +126,27 @@ bool CoreManager::wait(int stop) {
   return ready <= 0 || watched[0].revents == 0;
 }
 
+// Of those whose placement has failed.
+Instant CoreManager::next_placement() const {
+  Instant next = Instant::never();
+  for (const auto& peer : peers_) {
+    if (peer->misplaced) next = std::min(next, peer->place_again);
+  }
+  return next;
+}
+
 void CoreManager::accept_all() {
+  if (now_ < accept_again_) return;
   for (;;) {
     Fd connection(::accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!connection.valid()) return;
+    if (!connection.valid()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EAGAIN) return;
+      log_line(LogLevel::kError, LogEvent::kState, "cannot accept a server",
+               {{"error", std::strerror(errno)}});
+      accept_again_ = now_ + kAcceptPause;
+      return;
+    }
     if (peers_.size() == kMostPeers) {
       ++turned_away_;
       continue;
@@ -210,8 +246,10 @@ void CoreManager::carry_out() {
 
 // A hung server, which has none, stays where it is.
 void CoreManager::place(Peer& peer, const std::vector<uint32_t>& cpus) {
-  if (cpus == peer.cpus) return;
+  const bool again = peer.misplaced && now_ >= peer.place_again;
+  if (cpus == peer.cpus && !again) return;
   peer.cpus = cpus;
+  peer.misplaced = peer.misplaced && !cpus.empty();
   if (cpus.empty()) return;
   const Instant begin = rubato::now();
   const Status placed = peer.placement->place(cpus);
@@ -219,9 +257,11 @@ void CoreManager::place(Peer& peer, const std::vector<uint32_t>& cpus) {
   ++placements_.count;
   placements_.total += took;
   placements_.longest = std::max(placements_.longest, took);
+  const bool failed_before = std::exchange(peer.misplaced, !placed.ok());
   if (placed.ok()) return;
   ++placements_.failed;
-  if (std::exchange(peer.misplaced, true)) return;
+  peer.place_again = now_ + kPlaceAgain;
+  if (failed_before) return;
   log_line(LogLevel::kError, LogEvent::kState, placed.error(), {{"pid", peer.process}});
 }
 
@@ -262,7 +302,7 @@ std::string CoreManager::state() const {
   Json commands = Json::array();
   for (const BestEffortCommand& command : commands_) {
     const SupervisorStatus& status = command.supervisor.status();
-    commands.push_back({{"command", command.command},
+    commands.push_back({{"command", command.command.substr(0, kMostCommand)},
                         {"running", status.state == SupervisorStatus::kRunning},
                         {"cpu_s", Nanos(status.cpu_ns).seconds()},
                         {"means", command.means}});
@@ -282,7 +322,7 @@ std::string CoreManager::state() const {
               {"placement_longest_us", micros(placements_.longest)},
               {"servers", std::move(servers)},
               {"best_effort", std::move(commands)}}
-      .dump();
+      .dump(-1, ' ', false, Json::error_handler_t::replace);  // commands may be any bytes
 }
 
 }  // namespace rubato

@@ -54,7 +54,8 @@ class CoreManager {
     std::optional<CorePlacement> placement;
     std::vector<uint32_t> cpus;  // where it is placed
     uint64_t sent_order = 0;     // its number
-    bool misplaced = false;
+    bool misplaced = false;      // the last placement failed, at least of a thread
+    Instant place_again;         // if misplaced
   };
 
   // Times that servers were placed, and how long it took.
@@ -67,6 +68,7 @@ class CoreManager {
 
   CoreManager(const CoreManagerOptions& options, Fd door, std::vector<BestEffortCommand> commands);
   bool wait(int stop);
+  Instant next_placement() const;
   void accept_all();
   void hear(Peer& peer);
   void take(Peer& peer, const CoreBytes& bytes);
@@ -81,10 +83,12 @@ class CoreManager {
 
   const CoreManagerOptions options_;
   const Fd door_;
+  const ino_t inode_;  // of the door's file
   std::vector<BestEffortCommand> commands_;
   overload::CoreBroker broker_;
   std::vector<std::unique_ptr<Peer>> peers_;
   Instant now_;
+  Instant accept_again_;  // not before: there was no descriptor for a connection
   bool untold_ = false;  // an order could not be sent at once
   Placements placements_;
   uint64_t turned_away_ = 0;  // peers that came beyond the most, or spoke nonsense

@@ -32,6 +32,26 @@ const sockaddr* raw(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
+bool connects(const Fd& socket, const sockaddr_un& address) {
+  return ::connect(socket.get(), raw(address), sizeof address) == 0;
+}
+
+// Takes the place of a manager that has ended: only then does nobody listen at its socket.
+Status clear(const std::string& path, const sockaddr_un& address) {
+  struct stat file {};
+  if (::lstat(path.c_str(), &file) != 0) return Done{};
+  if (!S_ISSOCK(file.st_mode)) return Error{"'" + path + "' is there and is no socket"};
+  const Fd asker = packet_socket();
+  if (!asker.valid()) return system_error("no socket");
+  // One whose backlog is full says EAGAIN.
+  if (connects(asker, address) || errno == EAGAIN) {
+    return Error{"another manager listens at '" + path + "'"};
+  }
+  if (errno != ECONNREFUSED) return system_error("'" + path + "' is another program's");
+  ::unlink(path.c_str());
+  return Done{};
+}
+
 }  // namespace
 
 CoreBytes::Came CoreBytes::receive(const Fd& from) {
@@ -50,7 +70,7 @@ Result<Fd> connect_to_cores(const std::string& path) {
   if (!address.ok()) return Error{address.error()};
   Fd manager = packet_socket();
   if (!manager.valid()) return system_error("no socket");
-  if (::connect(manager.get(), raw(address.value()), sizeof(sockaddr_un)) == 0) return manager;
+  if (connects(manager, address.value())) return manager;
   if (errno == ENOENT || errno == ECONNREFUSED) {
     return Error{"no manager of cores listens at '" + path + "'"};
   }
@@ -63,12 +83,7 @@ Result<Fd> connect_to_cores(const std::string& path) {
 Result<Fd> listen_for_cores(const std::string& path) {
   const Result<sockaddr_un> address = address_of(path);
   if (!address.ok()) return Error{address.error()};
-  struct stat file {};
-  if (::lstat(path.c_str(), &file) == 0) {
-    if (!S_ISSOCK(file.st_mode)) return Error{"'" + path + "' is there and is no socket"};
-    if (connect_to_cores(path).ok()) return Error{"another manager listens at '" + path + "'"};
-    ::unlink(path.c_str());  // of one that has ended
-  }
+  if (Status cleared = clear(path, address.value()); !cleared.ok()) return Error{cleared.error()};
   Fd door = packet_socket();
   if (!door.valid()) return system_error("no socket");
   // The file gets the mode of the socket.

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -122,6 +123,29 @@ class Cores(unittest.TestCase):
                 server.wait_for("(a manager of cores is there again)")
                 comes_true(lambda: manager.held(server) == [2])
                 self.assertEqual(server.call("PING"), b"PONG")
+
+    def test_a_manager_removes_no_socket_but_its_own(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+            path = os.path.join(folder, "other")
+            other.bind(path)
+            other.listen()
+            refused = subprocess.run([BINARY, "cores", "--socket", path, "--cpus", self.cpus],
+                                     capture_output=True, text=True, timeout=PATIENCE_S)
+            self.assertEqual((refused.returncode, refused.stderr.count("\n")), (1, 1))
+            self.assertIn("is another program's", refused.stderr)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+                client.connect(path)
+        with Manager(self.cpus) as manager, Manager(self.cpus) as later:
+            os.rename(later.path, manager.path)
+            manager.end(signal.SIGTERM)
+            self.assertTrue(os.path.exists(manager.path))
+
+    def test_the_state_has_commands_of_any_bytes(self):
+        with Manager(self.cpus, "--best-effort", b"sleep 1000 # \xff" + b"x" * 1000) as manager:
+            command = manager.state()["best_effort"][0]["command"]
+            self.assertTrue(command.startswith("sleep 1000 # \ufffd"))
+            self.assertEqual(len(command), 256)
 
     def test_wrong_options_are_one_line(self):
         path = os.path.join(tempfile.gettempdir(), "no", "such", "socket")
