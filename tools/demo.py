@@ -8,7 +8,9 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lab"))
 
+from rubato_lab.extras import use_a_python_with  # noqa: E402
 from rubato_lab.demo import main  # noqa: E402
 
 if __name__ == "__main__":
+    use_a_python_with("matplotlib")
     sys.exit(main())

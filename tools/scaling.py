@@ -31,6 +31,7 @@ import generated_docs
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "lab"))
 from rubato_lab import style  # noqa: E402
+from rubato_lab.extras import use_a_python_with  # noqa: E402
 DATA, PAGE, FIGURE = "docs/scaling.jsonl", "docs/SCALING.md", "docs/img/scaling.svg"
 
 # Field of a row, title of its table, decimals, and the least change that is one.
@@ -302,4 +303,5 @@ def main():
 
 
 if __name__ == "__main__":
+    use_a_python_with("matplotlib")
     sys.exit(main())
