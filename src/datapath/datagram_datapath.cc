@@ -353,7 +353,7 @@ bool DatagramDatapath::steer(uint64_t flow, WorkerId to) {
   if (flow < kLeastFlow || shared_.draining.is_set()) return false;
   const bool moved = shared_.order == nullptr
                          ? wire().steer_group(group, to)
-                         : shared_.order->move(wire(), group, to, datapath_now());
+                         : shared_.order->move(wire(), group, to);
   if (!moved) return false;
   const bool back = to.value == group % queues();
   (back ? unsteered_ : steered_).fetch_add(1, std::memory_order_relaxed);

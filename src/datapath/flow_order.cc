@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "datapath/datagram_queue.h"
+#include "datapath/time_source.h"
 
 namespace rubato {
 
@@ -50,15 +51,15 @@ DatagramRequest* FlowOrder::leave(DatagramRequest& request) {
   return request.next_of_flow;
 }
 
-bool FlowOrder::move(DatagramWire& wire, uint32_t number, WorkerId to, Instant now) {
+bool FlowOrder::move(DatagramWire& wire, uint32_t number, WorkerId to) {
   Group& group = groups_[number];
   const std::lock_guard guard(group.lock);
   if (settles(group)) return false;
   group.from = wire.queue_of_group(number);
-  group.moved_ns.store(now.ns(), std::memory_order_release);
-  if (wire.steer_group(number, to)) return true;
-  group.moved_ns.store(kNever, std::memory_order_relaxed);
-  return false;
+  group.moved_ns.store(kMoving, std::memory_order_release);
+  const bool moved = wire.steer_group(number, to);
+  group.moved_ns.store(moved ? datapath_now().ns() : kNever, std::memory_order_release);
+  return moved;
 }
 
 }  // namespace rubato

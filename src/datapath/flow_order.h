@@ -53,19 +53,21 @@ class FlowOrder {
   DatagramRequest* leave(DatagramRequest& request);
 
   // DatagramWire::steer_group; false also while an earlier move of the group is not settled.
-  bool move(DatagramWire& wire, uint32_t group, WorkerId to, Instant now);
+  bool move(DatagramWire& wire, uint32_t group, WorkerId to);
 
  private:
   struct alignas(limits::kCacheLineBytes) Group {
     SpinLock lock;
-    // Never = no move that matters. Written under the lock; read without it as a hint that nothing
-    // has moved: whoever has received a datagram by a rewritten table sees the move before it.
+    // When the table had been rewritten; never = no move that matters. Written under the lock; read
+    // without it as a hint that nothing has moved: kMoving is released before the table is
+    // rewritten, so whoever has received a datagram by the new entry sees that there is a move.
     std::atomic<int64_t> moved_ns{kNever};
     WorkerId from;
     uint32_t waiting = 0;  // datagrams that old_queue() has let wait
     std::unordered_map<uint64_t, DatagramRequest*> last;  // of each flow with requests in hand
   };
   static constexpr int64_t kNever = INT64_MIN;
+  static constexpr int64_t kMoving = INT64_MAX;  // only while the lock is held
 
   bool settles(const Group& group) const;
 

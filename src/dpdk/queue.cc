@@ -37,9 +37,9 @@ DpdkQueue::~DpdkQueue() {
 
 uint32_t DpdkQueue::receive(std::span<Datagram> out, Instant now, bool) {
   uint32_t taken = take(out);
-  if (taken == out.size()) return taken;
-  receiver_.look(worker_, now);
+  const bool ended = taken < out.size() && receiver_.look(worker_, now);
   taken += take(out.subspan(taken));
+  left_over_.store(!ended || receiver_.has(worker_), std::memory_order_relaxed);
   return taken;
 }
 

@@ -22,6 +22,7 @@ class DpdkQueue final : public WireQueue {
 
   uint32_t receive(std::span<Datagram> out, Instant now, bool late) override;
   bool pending() const override;
+  bool has_left_over() const override { return left_over_.load(std::memory_order_relaxed); }
   void release(const Datagram& datagram) override;
   void reply(const Datagram& datagram, size_t size) override;
   void send(const DatagramPeer& to, std::string_view bytes) override;
@@ -51,6 +52,7 @@ class DpdkQueue final : public WireQueue {
   const uint16_t sends_by_;
   const Nanos nap_;
   Instant (*const clock_)();
+  std::atomic<bool> left_over_{false};  // receive() has perhaps not come to the end
 
   alignas(limits::kCacheLineBytes) SpinLock lock_;
   std::atomic<uint32_t> unsent_{0};  // written under the lock

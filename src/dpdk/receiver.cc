@@ -32,21 +32,24 @@ Status Receiver::start(uint32_t workers) {
   return Done{};
 }
 
-void Receiver::look(uint32_t worker, Instant now) {
+bool Receiver::look(uint32_t worker, Instant now) {
   if (steering_.by_card()) return take_from(static_cast<uint16_t>(worker), now);
   const auto count = static_cast<uint32_t>(queues_.size());
+  bool ended = true;
   for (uint32_t i = 0; i < count; ++i) {
-    take_from(static_cast<uint16_t>((worker + i) % count), now);
+    ended = take_from(static_cast<uint16_t>((worker + i) % count), now) && ended;
   }
+  return ended;
 }
 
-void Receiver::take_from(uint16_t queue, Instant now) {
+bool Receiver::take_from(uint16_t queue, Instant now) {
   Queue& from = queues_[queue];
-  if (from.taken.exchange(true, std::memory_order_acquire)) return;
+  if (from.taken.exchange(true, std::memory_order_acquire)) return false;
   std::array<rte_mbuf*, kBurst> frames;
   const uint32_t count = port_.receive(queue, frames);
   for (uint32_t i = 0; i < count; ++i) sort(queue, frames[i], now);
   from.taken.store(false, std::memory_order_release);
+  return count < kBurst;
 }
 
 // Where a reply's headers and payload will lie, or the answer's last bytes, is free.

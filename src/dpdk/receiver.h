@@ -30,8 +30,9 @@ class Receiver {
   // Makes the inboxes. Fails with one line.
   Status start(uint32_t workers);
 
-  // Takes what has come for a worker, and for others where they share queues. Any thread.
-  void look(uint32_t worker, Instant now);
+  // Takes what has come for a worker, and for others where they share queues. False: perhaps not
+  // all of it, as a burst was full or somebody else was at a queue. Any thread.
+  bool look(uint32_t worker, Instant now);
   // Frames in the worker's inbox. Any thread.
   bool has(uint32_t worker) const { return rte_ring_empty(inboxes_[worker].get()) == 0; }
   // Out of the inbox; one caller at a time.
@@ -55,7 +56,7 @@ class Receiver {
     void operator()(rte_ring* ring) const { rte_ring_free(ring); }
   };
 
-  void take_from(uint16_t queue, Instant now);
+  bool take_from(uint16_t queue, Instant now);
   void sort(uint16_t queue, rte_mbuf* frame, Instant now);
   static bool has_room(const rte_mbuf* frame);
   rte_mbuf* own(rte_mbuf* frame, Queue& queue);

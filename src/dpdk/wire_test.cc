@@ -325,6 +325,20 @@ TEST_F(DpdkWireTest, a_worker_that_does_not_look_has_its_datagrams_until_its_inb
   release(theirs);
 }
 
+TEST_F(DpdkWireTest, a_worker_knows_of_what_may_lie_behind_a_full_burst_of_another_s) {
+  if (!open(2, {.rings = 1})) GTEST_SKIP() << reason_;
+  for (int i = 0; i < 32; ++i) bed_->host().send(40001, "for worker 1");
+  bed_->host().send(40000, "for worker 0");
+  std::array<Datagram, 32> burst;
+  EXPECT_EQ(queue(0).receive(burst, datapath_now(), false), 0u);
+  EXPECT_TRUE(queue(0).has_left_over());
+  const std::vector<Datagram> mine = receive(0);
+  EXPECT_EQ(mine.size(), 1u);
+  EXPECT_FALSE(queue(0).has_left_over());
+  release(mine);
+  release(receive(1));
+}
+
 TEST_F(DpdkWireTest, an_idle_worker_dozes_only_where_it_may_and_a_wake_ends_that) {
   EchoDatagrams protocol;
   for (const Nanos nap : {Nanos(), Nanos::micros(1), Nanos::seconds(1000)}) {

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <array>
@@ -85,6 +86,8 @@ class SkewedClients {
     const SocketAddress to = resolve("127.0.0.1", port).value();
     while (fds_.size() < kSockets) {
       Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      const timeval limit{.tv_sec = 10, .tv_usec = 0};
+      ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
       ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length);
       sockaddr_in mine{};
       socklen_t length = sizeof mine;

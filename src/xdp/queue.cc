@@ -101,22 +101,24 @@ uint32_t XdpQueue::receive(std::span<Datagram> out, Instant now, bool) {
   return taken;
 }
 
+// Fewer than asked for means that the ring is empty. So it is looked at again: a peek stops at what
+// the ring had at an earlier one, and frames that hold nothing of ours take up no room.
 uint32_t XdpQueue::receive_from(uint32_t hardware_queue, std::span<Datagram> out, Instant now) {
   xsk_ring_cons& ring = rings_[hardware_queue]->received;
-  uint32_t at = 0;
-  const uint32_t n = xsk_ring_cons__peek(&ring, static_cast<uint32_t>(out.size()), &at);
-  if (n == 0) {
-    HardwareQueue& shared = *parts_.hardware[hardware_queue];
-    if (shared.filled() == 0) shared.refill(files_[hardware_queue], false);
-    return 0;
-  }
+  HardwareQueue& shared = *parts_.hardware[hardware_queue];
+  uint32_t looked_at = 0;
   uint32_t taken = 0;
-  for (uint32_t i = 0; i < n; ++i) {
-    const xdp_desc& descriptor = *xsk_ring_cons__rx_desc(&ring, at + i);
-    if (take(descriptor, out[taken], now)) ++taken;
+  while (taken < out.size() && looked_at < kRingFrames) {
+    uint32_t at = 0;
+    const uint32_t n = xsk_ring_cons__peek(&ring, static_cast<uint32_t>(out.size() - taken), &at);
+    if (n == 0) break;
+    for (uint32_t i = 0; i < n; ++i) {
+      if (take(*xsk_ring_cons__rx_desc(&ring, at + i), out[taken], now)) ++taken;
+    }
+    xsk_ring_cons__release(&ring, n);
+    looked_at += n;
   }
-  xsk_ring_cons__release(&ring, n);
-  parts_.hardware[hardware_queue]->refill(files_[hardware_queue], false);
+  if (looked_at > 0 || shared.filled() == 0) shared.refill(files_[hardware_queue], false);
   return taken;
 }
 

@@ -114,8 +114,9 @@ class XdpWire final : public DatagramWire {
   std::vector<std::unique_ptr<XdpQueue>> queues_;
   uint32_t hardware_queues_ = 1;
   std::array<uint8_t, 6> mac_{};
-  mutable std::mutex mutex_;  // guards the count of what the kernel got
-  mutable uint64_t passed_ = 0;
+  mutable std::mutex mutex_;  // guards the counts of drops()
+  mutable uint64_t passed_ = 0;     // what the kernel got
+  mutable uint64_t ring_full_ = 0;  // told so far
 };
 
 Status XdpWire::start(const XdpWireOptions& options) {
@@ -198,8 +199,11 @@ DatagramDrops XdpWire::drops() const {
     dropped += queue->dropped();
   }
   drops.no_frame = queues_[0]->empty_fills();
-  drops.ring_full += queues_[0]->copies() ? dropped - std::min(dropped, drops.no_frame) : dropped;
   const std::lock_guard guard(mutex_);
+  // The two are read one after the other, and a counter never falls.
+  const uint64_t unexplained = dropped - std::min(dropped, drops.no_frame);
+  ring_full_ = std::max(ring_full_, queues_[0]->copies() ? unexplained : dropped);
+  drops.ring_full += ring_full_;
   std::array<char, 1> byte;
   while (::recv(reserved_.get(), byte.data(), byte.size(), MSG_DONTWAIT) >= 0) ++passed_;
   drops.passed += passed_;
