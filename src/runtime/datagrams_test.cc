@@ -22,6 +22,7 @@
 #include "datapath/datagram_datapath.h"
 #include "datapath/net_worker.h"
 #include "datapath/testing/datagram_bed.h"
+#include "datapath/testing/one_cpu.h"
 #include "datapath/udp_wire.h"
 #include "mechanism/clock/clock.h"
 #include "mechanism/cpu/this_worker.h"
@@ -112,6 +113,7 @@ class SkewedClients {
   }
 
  private:
+  const testing::OneCpu sends_in_order_;
   std::vector<Fd> fds_;
   std::vector<Fd> others_;  // keep their ports
   uint32_t sent_ = 0;

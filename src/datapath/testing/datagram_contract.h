@@ -21,6 +21,7 @@
 #include "base/prng.h"
 #include "datapath/datagram_datapath.h"
 #include "datapath/testing/datagram_bed.h"
+#include "datapath/testing/one_cpu.h"
 #include "datapath/time_source.h"
 #include "mechanism/cpu/this_worker.h"
 
@@ -379,6 +380,7 @@ TEST_P(DatagramContract, requests_of_a_flow_that_keeps_its_order_run_one_by_one)
   const FlowsInOrder rules;
   if (!open(2, rules)) GTEST_SKIP() << reason_;
   if (!bed_->keeps_order()) GTEST_SKIP() << "a network without order";
+  const OneCpu sends_in_order;
   auto client = bed_->connect();
   for (const char* text : {"a", "b", "?", "c"}) client->send(text);
   Request* request = take(1)[0];
@@ -403,6 +405,7 @@ TEST_P(DatagramContract, what_the_old_queue_has_comes_before_what_the_new_one_ge
   const FlowsInOrder rules;
   if (!open(2, rules)) GTEST_SKIP() << reason_;
   if (!bed_->keeps_order()) GTEST_SKIP() << "a network without order";
+  const OneCpu sends_in_order;
   auto client = bed_->connect();
   client->send("where");
   Request* request = take(1)[0];
