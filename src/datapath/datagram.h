@@ -132,7 +132,9 @@ class DatagramWire {
   virtual std::string describe() const = 0;
 
   // From now on the group's datagrams come in by that queue; those that wait in the old one stay
-  // there. False: the group is there already, or the wire has no table. Any thread.
+  // there. False: the group is there already, or the wire has no table. Any thread. The table is
+  // written with release, and who receives a datagram has read it before: so that thread sees what
+  // the mover wrote before (flow_order.h).
   virtual bool steer_group(uint32_t group, WorkerId to) {
     static_cast<void>(group);
     static_cast<void>(to);

@@ -152,7 +152,7 @@ Status UdpSteering::load_program(const Fd& table, Fd& program) {
 }
 
 bool UdpSteering::move(uint32_t group, uint32_t queue) {
-  return table_[group].exchange(queue, std::memory_order_relaxed) != queue;
+  return table_[group].exchange(queue, std::memory_order_release) != queue;
 }
 
 uint32_t UdpSteering::queue_of(uint32_t group) const {

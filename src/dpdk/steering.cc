@@ -56,7 +56,7 @@ bool Steering::write_card(uint32_t first_group, uint32_t groups) const {
 
 bool Steering::move(uint32_t group, uint32_t to) {
   const std::lock_guard guard(mutex_);
-  const uint32_t before = table_[group].exchange(to, std::memory_order_relaxed);
+  const uint32_t before = table_[group].exchange(to, std::memory_order_release);
   if (before == to) return false;
   if (!by_card() || write_card(group, 1)) return true;
   table_[group].store(before, std::memory_order_relaxed);

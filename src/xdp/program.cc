@@ -117,7 +117,7 @@ Status FilterProgram::attach() {
 }
 
 bool FilterProgram::move(uint32_t group, uint32_t worker) {
-  return table_[group].exchange(worker, std::memory_order_relaxed) != worker;
+  return table_[group].exchange(worker, std::memory_order_release) != worker;
 }
 
 uint32_t FilterProgram::worker_of(uint32_t group) const {

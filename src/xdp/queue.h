@@ -46,6 +46,7 @@ class XdpQueue final : public WireQueue {
 
   uint32_t receive(std::span<Datagram> out, Instant now, bool late) override;
   bool pending() const override;
+  bool has_left_over() const override { return pending(); }
   void release(const Datagram& datagram) override;
   void reply(const Datagram& datagram, size_t size) override;
   void send(const DatagramPeer& to, std::string_view bytes) override;
