@@ -99,7 +99,11 @@ class NetQueue final : public DatapathQueue {
 
   // The net worker's.
   bool put(Request* request) { return channel_.put(request); }
-  bool asleep() const { return asleep_.load(std::memory_order_relaxed); }
+  // True: the worker sleeps, and nobody has claimed it to wake it.
+  bool claim() {
+    return asleep_.load(std::memory_order_relaxed) &&
+           asleep_.exchange(false, std::memory_order_relaxed);
+  }
   bool empty() const { return channel_.depth() == 0; }
   bool has_room() const { return channel_.depth() < channel_.capacity(); }
 
@@ -233,7 +237,7 @@ void NetWorkerDatapath::queue_up(Request* request) {
   }
 }
 
-// Returns how many; wakes as many sleepers.
+// Returns how many; wakes as many sleepers, none of which was woken before.
 uint32_t NetWorkerDatapath::hand_out() {
   uint32_t handed = 0;
   while (held_ > 0) {
@@ -252,7 +256,7 @@ uint32_t NetWorkerDatapath::hand_out() {
   uint32_t woken = 0;
   for (const auto& queue : queues_) {
     if (woken == handed) break;
-    if (!queue->asleep()) continue;
+    if (!queue->claim()) continue;
     queue->wake();
     ++woken;
   }
