@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -45,7 +46,13 @@ Status Recording::end_whole() {
 // The thread comes first: if there can be none, nothing has begun.
 Status Recording::record_locked(bool wanted) {
   if (wanted == open_) return Done{};
-  if (wanted && !thread_.joinable()) thread_ = std::thread([this] { work(); });
+  if (wanted && !thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error& none) {
+      return Error{std::string("no thread can be started: ") + none.code().message()};
+    }
+  }
   last_ = wanted ? begin() : end();
   set_open(wanted && last_.ok());
   wake_.notify_one();
