@@ -35,6 +35,14 @@ namespace {
 using testing::checkpoints_until;
 using testing::LetterApp;
 
+// A reply that is lost fails the test instead of hanging it.
+Fd client_socket() {
+  Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const timeval limit{.tv_sec = 10, .tv_usec = 0};
+  EXPECT_EQ(::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+  return fd;
+}
+
 // Serves `count` requests that arrived in one burst; `each` runs with the replies that the worker
 // has not sent.
 void serve_burst(RuntimeOptions options, int count,
@@ -44,7 +52,7 @@ void serve_burst(RuntimeOptions options, int count,
   auto datapath = DatagramDatapath::open(UdpWire::open({}).value(), app).value();
   app.on('S') = [&](Request&) { each([&] { return datapath->wire().unsent(); }); };
   const SocketAddress to = resolve("127.0.0.1", datapath->wire().port()).value();
-  const Fd client(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Fd client = client_socket();
   ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length), 0);
   for (int i = 0; i < count; ++i) ASSERT_EQ(::send(client.get(), "S\n", 2, 0), 2);
   auto runtime = Runtime::create(options, *datapath, app).value();
@@ -86,9 +94,7 @@ class SkewedClients {
   SkewedClients(uint16_t port, uint32_t workers) {
     const SocketAddress to = resolve("127.0.0.1", port).value();
     while (fds_.size() < kSockets) {
-      Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-      const timeval limit{.tv_sec = 10, .tv_usec = 0};
-      ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+      Fd fd = client_socket();
       ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length);
       sockaddr_in mine{};
       socklen_t length = sizeof mine;
@@ -263,7 +269,7 @@ TEST(NetWorker, a_full_type_is_refused_and_the_others_are_not) {
   server.start();
   const SocketAddress to = resolve("127.0.0.1", server.wire->wire().port()).value();
   const auto connect = [&] {
-    Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    Fd fd = client_socket();
     ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length);
     return fd;
   };
