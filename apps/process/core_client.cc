@@ -52,10 +52,13 @@ bool readable(const Fd& from, int wake, Nanos longest) {
 CoreClient::CoreClient(std::string path, Runtime& runtime)
     : path_(std::move(path)), runtime_(runtime), wake_(::eventfd(0, EFD_CLOEXEC)) {}
 
-Result<std::unique_ptr<CoreClient>> CoreClient::join(const std::string& path, Runtime& runtime) {
+Result<std::unique_ptr<CoreClient>> CoreClient::join(const std::string& path, Runtime& runtime,
+                                                     bool must_serve) {
   std::unique_ptr<CoreClient> client(new CoreClient(path, runtime));
   if (!client->wake_.valid()) return Error{"--cores-manager: no eventfd is left"};
-  if (Status entered = client->enter(); !entered.ok()) {
+  if (must_serve) {
+    client->enter_again();
+  } else if (Status entered = client->enter(); !entered.ok()) {
     return Error{"--cores-manager: " + entered.error()};
   }
   client->thread_ = std::jthread([c = client.get()](const std::stop_token& end) { c->serve(end); });

@@ -27,8 +27,10 @@ namespace rubato {
 
 class CoreClient {
  public:
-  // Fails with one line if no manager is there, or if it refuses. Requires an allocator.
-  static Result<std::unique_ptr<CoreClient>> join(const std::string& path, Runtime& runtime);
+  // Requires an allocator. Fails with one line if no manager is there, or if it refuses, unless the
+  // server `must_serve`: then it looks for one once a second.
+  static Result<std::unique_ptr<CoreClient>> join(const std::string& path, Runtime& runtime,
+                                                  bool must_serve);
   // The manager gives the cores to others.
   ~CoreClient();
 

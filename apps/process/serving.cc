@@ -155,7 +155,7 @@ Result<int> serve(Runtime& runtime, Datapath& datapath, const ServingOptions& op
     if (!started.ok()) return Error{started.error()};
     recorder = std::move(*started);
   }
-  warn_of_shared_cpus(runtime.options());
+  if (options.cores_manager.empty()) warn_of_shared_cpus(runtime.options());
   std::signal(SIGPIPE, SIG_IGN);
   auto housekeeper = Housekeeper::start(runtime, datapath,
                                         {options.reload, options.type_name, options.memory});
@@ -198,7 +198,9 @@ Result<int> serve(Runtime& runtime, Datapath& datapath, const ServingOptions& op
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                const ServingOptions& options) {
   if (options.cores_manager.empty()) return serve(runtime, datapath, options);
-  const auto joined = CoreClient::join(options.cores_manager, runtime);
+  // The server before has no listeners any more.
+  const bool must_serve = options.handover != nullptr && options.handover->took_over();
+  const auto joined = CoreClient::join(options.cores_manager, runtime, must_serve);
   if (!joined.ok()) return Error{joined.error()};
   ServingOptions managed = options;
   managed.more_metrics = [&cores = *joined.value(), &options](OpenMetrics& out) {

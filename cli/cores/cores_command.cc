@@ -123,13 +123,14 @@ int show(const CoresCommandOptions& o) {
   return kDone;
 }
 
-// SIGTERM and SIGINT, from now on; a second one ends the process.
+// SIGTERM and SIGINT come by this from now on, and a log that nobody reads ends nothing.
 Result<Fd> stop_signals() {
   sigset_t both;
   sigemptyset(&both);
   sigaddset(&both, SIGTERM);
   sigaddset(&both, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &both, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
   Fd signals(::signalfd(-1, &both, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals.valid()) return Error{"no signalfd is left"};
   return signals;

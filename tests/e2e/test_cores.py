@@ -124,6 +124,24 @@ class Cores(unittest.TestCase):
                 comes_true(lambda: manager.held(server) == [2])
                 self.assertEqual(server.call("PING"), b"PONG")
 
+    def test_who_takes_over_serves_although_no_manager_is_there(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with Manager(self.cpus, "--patience", "600") as manager:
+            args = ("static", "--port", str(port), "--handover",
+                    os.path.join(manager.folder.name, "handover"))
+            with manager.serve(*args) as first:
+                comes_true(lambda: manager.held(first) == [2])
+                manager.end(signal.SIGKILL)
+                first.wait_for("(the manager of cores has gone)")
+                with manager.serve(*args) as second:
+                    self.assertEqual(first.wait(), 0)
+                    second.wait_for("(cannot join: no manager of cores listens)")
+                    self.assertEqual(second.call("PING"), b"PONG")
+                    manager.start()
+                    second.wait_for("(a manager of cores is there again)")
+                    comes_true(lambda: manager.held(second) == [2])
+
     def test_a_manager_removes_no_socket_but_its_own(self):
         with tempfile.TemporaryDirectory() as folder, \
                 socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
