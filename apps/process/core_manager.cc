@@ -138,9 +138,9 @@ Instant CoreManager::next_placement() const {
 void CoreManager::accept_all() {
   if (now_ < accept_again_) return;
   for (;;) {
-    Fd connection(::accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    SocketAddress unnamed;
+    Fd connection = accept_from(door_.get(), unnamed);
     if (!connection.valid()) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
       log_line(LogLevel::kError, LogEvent::kState, "cannot accept a server",
                {{"error", std::strerror(errno)}});
@@ -249,7 +249,7 @@ void CoreManager::place(Peer& peer, const std::vector<uint32_t>& cpus) {
   const bool again = peer.misplaced && now_ >= peer.place_again;
   if (cpus == peer.cpus && !again) return;
   peer.cpus = cpus;
-  peer.misplaced = peer.misplaced && !cpus.empty();
+  const bool failed_before = std::exchange(peer.misplaced, false);
   if (cpus.empty()) return;
   const Instant begin = rubato::now();
   const Status placed = peer.placement->place(cpus);
@@ -257,9 +257,9 @@ void CoreManager::place(Peer& peer, const std::vector<uint32_t>& cpus) {
   ++placements_.count;
   placements_.total += took;
   placements_.longest = std::max(placements_.longest, took);
-  const bool failed_before = std::exchange(peer.misplaced, !placed.ok());
   if (placed.ok()) return;
   ++placements_.failed;
+  peer.misplaced = true;
   peer.place_again = now_ + kPlaceAgain;
   if (failed_before) return;
   log_line(LogLevel::kError, LogEvent::kState, placed.error(), {{"pid", peer.process}});
