@@ -12,7 +12,8 @@
 // many rounds again; a flow that was adopted is not published by its adopter, so that it does not
 // wander, nor by the worker that it came from, where requests of it may still wait; and a rule is
 // removed again when it is old and the worker that the flow came from is Light, or when its adopter
-// has too many.
+// has too many. A host that refuses to remove it is asked once more when it is old again: the flow
+// may have gone, or be underway in an earlier move.
 #pragma once
 
 #include <array>
@@ -59,6 +60,7 @@ class FlowMigration {
     uint64_t flow = 0;
     WorkerId from;
     Instant since;
+    bool refused = false;  // to be taken back
   };
   static constexpr uint32_t kMostAdopted = 16;
 
@@ -145,7 +147,7 @@ class FlowMigration {
     if (!host.publish_hint(victim, hint, hint_of(Load::kOverloaded))) return false;
     const uint64_t flow = (hint >> 2) - 1;
     if (!host.steer(flow, me)) return false;
-    if (worker.adopted == kMostAdopted) forget_oldest(worker, host);
+    while (worker.adopted == kMostAdopted) forget_oldest(worker, host);
     RUBATO_DCHECK(worker.adopted < kMostAdopted);
     worker.flows[worker.adopted++] = {flow, victim, host.now()};
     return true;
@@ -209,9 +211,11 @@ class FlowMigration {
   template <class H>
   void forget_oldest(Worker& worker, H& host) const {
     RUBATO_DCHECK(worker.adopted > 0);
-    host.unsteer(worker.flows[0].flow);
+    const Adopted oldest = worker.flows[0];
+    const bool stays = !host.unsteer(oldest.flow) && !oldest.refused;
     for (uint32_t i = 1; i < worker.adopted; ++i) worker.flows[i - 1] = worker.flows[i];
     --worker.adopted;
+    if (stays) worker.flows[worker.adopted++] = {oldest.flow, oldest.from, host.now(), true};
   }
 
   Config config_;
