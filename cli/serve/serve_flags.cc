@@ -244,6 +244,7 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
     return fits;
   }
   o.serving.cores_manager = o.cores.manager;
+  o.runtime.cores_managed = !o.cores.manager.empty();
   use_ports(o);
   if (command.given("--handover") && o.handover.empty()) {
     return Error{"--handover: takes the path of a Unix socket"};
