@@ -66,6 +66,7 @@ class ElasticCores {
   void stop() {
     server_.clients().abort();
     for (uint32_t w = 0; w < workers_.size(); ++w) context_.events.cancel(w);
+    context_.events.cancel(context_.sources.adapt());
     context_.events.cancel(context_.sources.cores());
   }
 

@@ -187,6 +187,29 @@ TEST(Elastic, a_core_that_was_taken_in_a_stall_leaves_nobody_behind) {
   }
 }
 
+// A worker that the machine holds, or that wakes up, after the last answer has nothing to come back
+// for: no policy that makes plans waits for it.
+TEST(Elastic, a_run_ends_with_the_last_answer_whoever_has_no_core_then) {
+  constexpr int kMostLooks = 20;  // of some hundred thousand events each
+  sim::Setup setup = at_load(1.2, "coresync", 20'000);
+  setup.costs = Costs{};
+  setup.costs.stalls = {Nanos::millis(1), Nanos::micros(50), StallLengths::kConstant,
+                        StallsHit::kCore};
+  setup.workload.mixes = {parse_mix("exp-1").value()};
+  setup.workload.rate = 1.2 * 16e6;
+  setup.elastic->clients.expiry = Nanos::max();
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    setup.seed = seed;
+    int looks = 0;
+    Watch watch;
+    watch.progress = [&looks](double) { return ++looks < kMostLooks; };
+    Result<Outcome> outcome = simulate("darc", {}, setup, watch);
+    ASSERT_TRUE(outcome.ok());
+    EXPECT_FALSE(outcome->stopped) << seed;
+    EXPECT_EQ(counter(*outcome, "left_waiting"), 0u) << seed;
+  }
+}
+
 TEST(Elastic, policies_that_would_have_to_know_who_is_parked_are_refused_by_name) {
   for (const char* policy : {"fcfs", "jbsq", "altocumulus"}) {
     const Result<Outcome> outcome = simulate(policy, {}, at_load(0.5, "static", 1000));
