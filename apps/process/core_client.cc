@@ -144,7 +144,7 @@ void CoreClient::report() {
   obeyed_ = order_.number;
   CoreReportMessage message;
   message.order = obeyed_;
-  message.cores = static_cast<uint32_t>(runtime_.stats().cores_granted);
+  message.cores = seen.cores;
   message.parked_has_work = seen.parked_has_work ? 1 : 0;
   message.max_delay_ns = seen.max_delay.count();
   message.mean_delay_ns = seen.mean_delay.count();

@@ -32,7 +32,6 @@ constexpr int kMostMessages = 16;  // of one peer at a time
 
 constexpr Nanos kAcceptPause = Nanos::millis(100);  // when there is no descriptor for one
 constexpr Nanos kPlaceAgain = Nanos::millis(100);   // after a failure
-constexpr size_t kMostCommand = 256;  // bytes of a command in the state, so that all of it fits
 
 // 0: there is no such file.
 ino_t inode_of(const std::string& path) {
@@ -113,7 +112,8 @@ bool CoreManager::wait(int stop) {
   std::vector<pollfd> watched{{stop, POLLIN, 0}, {rests ? -1 : door_.get(), POLLIN, 0}};
   bool strangers = false;
   for (const auto& peer : peers_) {
-    watched.push_back({peer->connection.get(), POLLIN, 0});
+    const short awaited = peer->answer.empty() ? POLLIN : POLLOUT;
+    watched.push_back({peer->connection.get(), awaited, 0});
     strangers = strangers || !peer->server;
   }
   Instant until = std::min(broker_.due(), next_placement());
@@ -161,7 +161,8 @@ void CoreManager::accept_all() {
 
 void CoreManager::hear(Peer& peer) {
   CoreBytes bytes;
-  for (int i = 0; i < kMostMessages && !peer.has_gone; ++i) {
+  if (!peer.answer.empty()) answer(peer);
+  for (int i = 0; i < kMostMessages && !peer.has_gone && peer.answer.empty(); ++i) {
     const CoreBytes::Came came = bytes.receive(peer.connection);
     if (came == CoreBytes::Came::kEnd) part_from(peer);
     if (came == CoreBytes::Came::kMessage) take(peer, bytes);
@@ -180,13 +181,24 @@ void CoreManager::take(Peer& peer, const CoreBytes& bytes) {
   } else if (!peer.server && bytes.read(joining)) {
     join(peer, joining);
   } else if (!peer.server && bytes.read(question)) {
-    const std::string text = state().substr(0, kMostCoreState);
-    static_cast<void>(::send(peer.connection.get(), text.data(), text.size(),
-                             MSG_NOSIGNAL | MSG_DONTWAIT));
-    part_from(peer);
+    peer.answer = state();
+    answer(peer);
   } else {
     refuse(peer, "a message of another version");
   }
+}
+
+// Parts from the peer with the last of it, or if it takes nothing any more.
+void CoreManager::answer(Peer& peer) {
+  while (!peer.answer.empty()) {
+    const size_t part = std::min(peer.answer.size(), kMostCoreState);
+    if (::send(peer.connection.get(), peer.answer.data(), part, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+      if (errno == EAGAIN || errno == EINTR) return;
+      break;
+    }
+    peer.answer.erase(0, part);
+  }
+  part_from(peer);
 }
 
 void CoreManager::join(Peer& peer, const CoreJoin& join) {
@@ -302,7 +314,7 @@ std::string CoreManager::state() const {
   Json commands = Json::array();
   for (const BestEffortCommand& command : commands_) {
     const SupervisorStatus& status = command.supervisor.status();
-    commands.push_back({{"command", command.command.substr(0, kMostCommand)},
+    commands.push_back({{"command", command.command},
                         {"running", status.state == SupervisorStatus::kRunning},
                         {"cpu_s", Nanos(status.cpu_ns).seconds()},
                         {"means", command.means}});

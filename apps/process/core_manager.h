@@ -49,6 +49,7 @@ class CoreManager {
     Fd connection;
     pid_t process = 0;
     Instant since;
+    std::string answer;  // to its question, as far as it has not been sent
     bool has_gone = false;
     std::optional<overload::CoreBroker::Server> server;  // once it has joined
     std::optional<CorePlacement> placement;
@@ -73,6 +74,7 @@ class CoreManager {
   void hear(Peer& peer);
   void take(Peer& peer, const CoreBytes& bytes);
   void join(Peer& peer, const CoreJoin& join);
+  void answer(Peer& peer);
   void refuse(Peer& peer, const std::string& why);
   void part_from(Peer& peer);
   void remove_gone();

@@ -5,7 +5,8 @@
 //
 //   server   CoreJoin        once; then CoreReport, at the interval of the last order
 //   manager  CoreOrder       whenever the number of cores changes, or CoreText: why it refuses
-//   asker    CoreQuestion    the manager answers with its state as JSON, and ends the connection
+//   asker    CoreQuestion    the manager answers with its state as JSON, in messages of up to
+//                            kMostCoreState bytes, and ends the connection
 //
 // Plain data in the machine's own byte order; a message of another version or length is refused.
 // Any thread.
@@ -79,7 +80,7 @@ struct CoreQuestion {
 };
 
 inline constexpr size_t kMostCoreMessage = sizeof(CoreJoin);
-inline constexpr size_t kMostCoreState = 64 << 10;  // of the answer to a question
+inline constexpr size_t kMostCoreState = 64 << 10;  // of one message of the answer to a question
 
 // Puts as much of the text into the field as leaves a zero at the end.
 template <size_t kRoom>

@@ -93,14 +93,15 @@ Status CorePlacement::place(const std::vector<uint32_t>& cpus) const {
   const std::unique_ptr<DIR, int (*)(DIR*)> threads(
       ::opendir(in_proc(process_, "task").c_str()), &::closedir);
   if (threads == nullptr) return Done{};  // it has ended
+  Status all = Done{};
   while (const dirent* const entry = ::readdir(threads.get())) {
     const auto thread = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
-    if (thread > 0 && !place_thread(thread, set.get(), bytes)) {
-      return Error{"cannot set the affinity of thread " + std::to_string(thread) + ": " +
-                   std::strerror(errno)};
+    if (thread > 0 && !place_thread(thread, set.get(), bytes) && all.ok()) {
+      all = Error{"cannot set the affinity of thread " + std::to_string(thread) + ": " +
+                  std::strerror(errno)};
     }
   }
-  return Done{};
+  return all;
 }
 
 }  // namespace rubato

@@ -24,7 +24,8 @@ class CorePlacement {
   // The group has the CPUs that it had before.
   ~CorePlacement();
 
-  // From the return on no thread starts to run elsewhere. Fails with one line. Requires CPUs.
+  // From the return on no thread starts to run elsewhere, but for those that could not be placed:
+  // then it fails with one line, of the first of them. Requires CPUs.
   Status place(const std::vector<uint32_t>& cpus) const;
 
   // "cpuset of FOLDER", or "affinity: WHY".

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/request_recorder.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +15,6 @@ namespace rubato {
 namespace {
 
 constexpr Nanos kWritePeriod = Nanos::seconds(1);
-constexpr size_t kBatch = 1024;
 
 std::string head_of(uint32_t types, const std::function<std::string(uint32_t)>& type_name) {
   std::vector<std::string> names;
@@ -29,14 +27,13 @@ std::string head_of(uint32_t types, const std::function<std::string(uint32_t)>& 
 
 }  // namespace
 
-RequestRecorder::RequestRecorder(RequestRecordingOptions options,
-                                 std::vector<RequestRing*> rings, uint32_t types,
+RequestRecorder::RequestRecorder(RequestRecordingOptions options, RequestFeed& feed,
+                                 uint32_t types,
                                  const std::function<std::string(uint32_t)>& type_name)
     : options_(std::move(options)),
-      rings_(std::move(rings)),
       head_(head_of(types, type_name)),
       types_(types),
-      batch_(kBatch) {}
+      requests_(feed) {}
 
 void RequestRecorder::expose(OpenMetrics& out) const {
   const Counts now = counts();
@@ -48,23 +45,21 @@ void RequestRecorder::expose(OpenMetrics& out) const {
 }
 
 Status RequestRecorder::begin() {
-  if (Status free = make_way_for_file(options_.file); !free.ok()) return free;
-  fd_ = ::open(options_.file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-  if (fd_ < 0) return Error{"cannot write '" + options_.file + "': " + std::strerror(errno)};
+  Result<int> made = make_file_anew(options_.file);
+  if (!made.ok()) return Error{made.error()};
+  fd_ = *made;
   failure_ = Done{};
   bytes_ = 0;
   write(head_);
   if (fd_ < 0) return failure_;
-  take_records();  // of a recording before
-  encoder_.take();
-  dropped_noted_ = dropped_by(rings_);
   start_ = wrote_at_ = now();
-  for (RequestRing* ring : rings_) ring->want(true);
+  dropped_noted_ = requests_.dropped();
+  requests_.want(true);
   return Done{};
 }
 
 Status RequestRecorder::end() {
-  for (RequestRing* ring : rings_) ring->want(false);
+  requests_.want(false);
   collect_requests(true);
   if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) {
     failure_ = Error{"cannot write '" + options_.file + "': " + std::strerror(errno)};
@@ -80,20 +75,15 @@ bool RequestRecorder::collect(Status& error) {
 
 // Requests that had arrived before the recording began are not of it.
 void RequestRecorder::take_records() {
-  for (RequestRing* ring : rings_) {
-    for (uint32_t taken = kBatch; taken == kBatch;) {
-      taken = ring->take(batch_);
-      for (uint32_t i = 0; i < taken; ++i) {
-        const RequestRecord& record = batch_[i];
-        if (record.arrived < start_ || record.type >= types_) continue;
-        encoder_.add({.at = record.arrived - start_,
-                      .service = record.refused ? Nanos() : std::max(record.service, Nanos(1)),
-                      .type = record.type,
-                      .flow = record.flow,
-                      .latency = std::max(record.latency, Nanos()),
-                      .refused = record.refused});
-      }
-    }
+  requests_.take(batch_);
+  for (const RequestRecord& record : batch_) {
+    if (record.arrived < start_ || record.type >= types_) continue;
+    encoder_.add({.at = record.arrived - start_,
+                  .service = record.refused ? Nanos() : std::max(record.service, Nanos(1)),
+                  .type = record.type,
+                  .flow = record.flow,
+                  .latency = std::max(record.latency, Nanos()),
+                  .refused = record.refused});
   }
 }
 
@@ -104,7 +94,7 @@ void RequestRecorder::collect_requests(bool all) {
   const size_t waiting = encoder_.waiting();
   if (!all && waiting < TraceEncoder::kChunkRequests && at - wrote_at_ < kWritePeriod) return;
   wrote_at_ = at;
-  const uint64_t dropped = dropped_by(rings_);
+  const uint64_t dropped = requests_.dropped();
   if (dropped > dropped_noted_) write(TraceEncoder::dropped(dropped - dropped_noted_));
   dropped_noted_ = dropped;
   if (waiting == 0) return;
@@ -132,7 +122,7 @@ void RequestRecorder::write(const std::string& bytes) {
 }
 
 void RequestRecorder::give_up(const std::string& why) {
-  for (RequestRing* ring : rings_) ring->want(false);
+  requests_.want(false);
   ::close(std::exchange(fd_, -1));
   log_line(LogLevel::kError, LogEvent::kProfile,
            "the recording into '" + options_.file + "' has ended: " + why);

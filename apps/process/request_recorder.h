@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RequestRecorder: writes every request of a running server to a file, as a trace
-// (workload/request_trace.h), while that is wanted. Workers put records into rings
-// (runtime/request_ring.h), which are ordered and written in chunks. What does not fit a ring is
-// counted, in the file too. Borrows the rings. Any thread, but for finish().
+// (workload/request_trace.h), while that is wanted. What workers put into rings comes from a feed
+// (runtime/request_feed.h), and is ordered and written in chunks. What finds no room is counted, in
+// the file too. Borrows the feed. Any thread, but for finish().
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "base/time.h"
 #include "metrics/counter.h"
 #include "runtime/recording.h"
-#include "runtime/request_ring.h"
+#include "runtime/request_feed.h"
 #include "workload/request_trace.h"
 
 namespace rubato {
@@ -27,9 +27,8 @@ struct RequestRecordingOptions {
 
 class RequestRecorder final : public Recording {
  public:
-  // `rings` are those of a runtime (Runtime::request_rings), of which `type_name` names `types`
-  // request types. Nothing is recorded yet.
-  RequestRecorder(RequestRecordingOptions options, std::vector<RequestRing*> rings, uint32_t types,
+  // `type_name` names the `types` request types of the feed. Nothing is recorded yet.
+  RequestRecorder(RequestRecordingOptions options, RequestFeed& feed, uint32_t types,
                   const std::function<std::string(uint32_t)>& type_name);
   ~RequestRecorder() override { close(); }
 
@@ -37,7 +36,7 @@ class RequestRecorder final : public Recording {
     uint64_t recorded = 0, dropped = 0;  // of all recordings
   };
   // Waits for no disk.
-  Counts counts() const { return {recorded_.value(), unwritten_.value() + dropped_by(rings_)}; }
+  Counts counts() const { return {recorded_.value(), unwritten_.value() + requests_.dropped()}; }
   void expose(OpenMetrics& out) const override;
   Status finish() override;
 
@@ -53,9 +52,9 @@ class RequestRecorder final : public Recording {
   void give_up(const std::string& why);
 
   const RequestRecordingOptions options_;
-  const std::vector<RequestRing*> rings_;
   const std::string head_;  // of every file
   const uint32_t types_;
+  RequestFeed::Reader requests_;
   std::vector<RequestRecord> batch_;
   TraceEncoder encoder_;
   int fd_ = -1;  // -1 = nothing is recorded
@@ -63,7 +62,7 @@ class RequestRecorder final : public Recording {
   uint64_t bytes_ = 0;  // of the file
   // Raised by one thread at a time: Recording holds a lock.
   Counter recorded_;
-  Counter unwritten_;  // left the rings, but did not fit into the file
+  Counter unwritten_;  // came, but did not fit into the file
   uint64_t dropped_noted_ = 0;  // to the file, or before its time
   Status failure_ = Done{};     // of this recording
 };

@@ -37,7 +37,7 @@ class RequestRecorderTest : public ::testing::Test {
 
   std::unique_ptr<RequestRecorder> recorder(uint64_t most_bytes = uint64_t{1} << 30) {
     return std::make_unique<RequestRecorder>(
-        RequestRecordingOptions{path_, most_bytes}, std::vector{&rings_[0], &rings_[1]}, 2u,
+        RequestRecordingOptions{path_, most_bytes}, feed_, 2u,
         [](uint32_t type) { return std::string(type == 0 ? "get" : "scan"); });
   }
   void put(int worker, Instant arrived, uint32_t type = 0, bool refused = false) {
@@ -56,6 +56,7 @@ class RequestRecorderTest : public ::testing::Test {
 
   const std::string path_ = ::testing::TempDir() + "requests." + std::to_string(::getpid());
   RequestRing rings_[2];
+  RequestFeed feed_{{&rings_[0], &rings_[1]}};
 };
 
 TEST_F(RequestRecorderTest, requests_of_all_workers_are_in_the_file_by_their_arrival) {
@@ -100,14 +101,51 @@ TEST_F(RequestRecorderTest, each_start_writes_the_file_anew_and_leaves_the_one_b
 TEST_F(RequestRecorderTest, a_full_ring_is_counted_in_the_file_too) {
   for (uint32_t i = 0; i < RequestRing::kCapacity + 9; ++i) put(0, now());
   const auto recording = recorder();
-  EXPECT_EQ(recording->counts().dropped, 9u);
+  EXPECT_EQ(recording->counts().dropped, 0u);  // of before
   ASSERT_TRUE(recording->record(true).ok());
   // More at once than the ring holds: some are dropped unless the thread is that quick.
   for (uint32_t i = 0; i < 20 * RequestRing::kCapacity; ++i) put(0, now());
   ASSERT_TRUE(recording->finish().ok());
   const auto written = trace();
-  EXPECT_EQ(written->dropped() + 9, recording->counts().dropped);
+  EXPECT_EQ(written->dropped(), recording->counts().dropped);
   EXPECT_EQ(written->requests() + written->dropped(), 20u * RequestRing::kCapacity);
+}
+
+TEST_F(RequestRecorderTest, takes_no_requests_from_another_reader) {
+  RequestFeed::Reader other(feed_);
+  std::vector<RequestRecord> seen;
+  other.want(true);
+  put(0, now());
+  const auto recording = recorder();
+  ASSERT_TRUE(recording->record(true).ok());
+  for (int i = 0; i < 3000; ++i) put(i % 2, now());
+  ASSERT_TRUE(recording->record(false).ok());
+  EXPECT_TRUE(rings_[0].wanted());
+  put(1, now());
+  other.take(seen);
+  EXPECT_EQ(seen.size(), 3002u);
+  EXPECT_EQ(trace()->requests(), 3000u);
+  other.want(false);
+  EXPECT_FALSE(rings_[0].wanted());
+  EXPECT_EQ(other.dropped() + recording->counts().dropped, 0u);
+}
+
+TEST_F(RequestRecorderTest, a_reader_that_does_not_come_loses_what_finds_no_room) {
+  RequestFeed::Reader idle(feed_), busy(feed_);
+  std::vector<RequestRecord> seen;
+  idle.want(true);
+  busy.want(true);
+  uint64_t taken = 0;
+  for (uint32_t i = 0; i < 3 * RequestRing::kCapacity; ++i) {
+    put(0, now());
+    if (i % 1000 == 0) busy.take(seen), taken += seen.size();
+  }
+  busy.take(seen);
+  EXPECT_EQ(taken + seen.size(), 3u * RequestRing::kCapacity);
+  EXPECT_EQ(busy.dropped(), 0u);
+  idle.take(seen);
+  EXPECT_EQ(seen.size(), 2u * RequestRing::kCapacity);  // as many as both rings hold
+  EXPECT_EQ(idle.dropped(), RequestRing::kCapacity);
 }
 
 TEST_F(RequestRecorderTest, ends_when_the_file_has_the_size_that_it_may_have) {
@@ -132,11 +170,11 @@ TEST_F(RequestRecorderTest, counts_wait_for_no_disk) {
 }
 
 TEST_F(RequestRecorderTest, a_file_that_cannot_be_written_is_refused_in_one_line) {
-  RequestRecorder nowhere({"/nowhere/x", 1000}, {&rings_[0]}, 1,
+  RequestRecorder nowhere({"/nowhere/x", 1000}, feed_, 1,
                           [](uint32_t) { return std::string("get"); });
   EXPECT_EQ(nowhere.record(true).error(), "cannot write '/nowhere/x': No such file or directory");
   EXPECT_FALSE(nowhere.recording());
-  RequestRecorder device({"/dev/full", 1000}, {&rings_[0]}, 1,
+  RequestRecorder device({"/dev/full", 1000}, feed_, 1,
                          [](uint32_t) { return std::string("get"); });
   EXPECT_FALSE(device.record(true).ok());
 }

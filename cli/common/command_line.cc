@@ -229,8 +229,6 @@ std::string Option::value() const {
   return !text.empty() && CLI::detail::to_flag_value(text) > 0 ? "true" : "false";
 }
 
-bool Option::is_hidden() const { return option_->get_group().empty(); }
-
 bool Option::is_flag() const { return option_->get_expected_max() == 0; }
 
 std::string Option::help() const { return option_->get_description(); }
@@ -325,7 +323,8 @@ Option CommandLine::add_flag(const std::string& names, bool& value, const std::s
 std::vector<Option> CommandLine::options() const {
   std::vector<Option> all;
   for (CLI::Option* option : app_->get_options({})) {
-    if (option != app_->get_help_ptr()) all.emplace_back(option);
+    const bool is_hidden = option->get_group().empty();
+    if (option != app_->get_help_ptr() && !is_hidden) all.emplace_back(option);
   }
   return all;
 }

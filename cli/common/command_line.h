@@ -41,7 +41,7 @@ class Option {
   Option& placeholder(const std::string& text);
   Option& default_text(const std::string& text);
   Option& description(const std::string& text);
-  // --help and the pages made of it leave it out.
+  // What lists options leaves it out: --help, options(), and so manual pages and completion.
   Option& hidden();
 
   Option& required();
@@ -60,7 +60,6 @@ class Option {
   // The one that counts, or the default; empty = there is none. Of a flag "true" or "false".
   std::string value() const;
   bool is_flag() const;
-  bool is_hidden() const;
   // As --help shows them.
   std::string help() const;
   std::string placeholder() const;
@@ -105,7 +104,7 @@ class CommandLine {
   // "--name", or "--name,!--no-name".
   Option add_flag(const std::string& names, bool& value, const std::string& help);
 
-  // All but --help, in the order in which they were added.
+  // All but --help and hidden ones, in the order in which they were added.
   std::vector<Option> options() const;
   std::optional<Option> find(const std::string& name) const;
   Option option(const std::string& name) const { return find(name).value(); }

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "cli/common/command_registry.h"
 #include "cli/common/value_flags.h"
 #include "mechanism/cpu/pin.h"
@@ -66,11 +67,15 @@ Result<Json> ask(const std::string& path) {
   const std::string nothing = "the manager of cores at '" + path + "' gives no answer";
   if (!send_message(manager.value(), CoreQuestion())) return Error{nothing};
   pollfd watched{manager.value().get(), POLLIN, 0};
-  std::string text(kMostCoreState, '\0');
-  if (::poll(&watched, 1, kPatienceMs) <= 0) return Error{nothing};
-  const ssize_t got = ::recv(manager.value().get(), text.data(), text.size(), 0);
-  if (got <= 0) return Error{nothing};
-  text.resize(static_cast<size_t>(got));
+  std::string text;
+  std::string part(kMostCoreState, '\0');
+  for (;;) {
+    if (::poll(&watched, 1, kPatienceMs) <= 0) return Error{nothing};
+    const ssize_t got = ::recv(manager.value().get(), part.data(), part.size(), 0);
+    if (got <= 0) break;
+    text.append(part, 0, static_cast<size_t>(got));
+  }
+  if (text.empty()) return Error{nothing};
   Json state = Json::parse(text, nullptr, false);
   if (state.is_discarded()) return Error{"'" + path + "' answers what is no state of a manager"};
   return state;
@@ -123,6 +128,26 @@ int show(const CoresCommandOptions& o) {
   return kDone;
 }
 
+void tell_ignored(int signal) {
+  log_line(LogLevel::kWarning, LogEvent::kSignal,
+           signal == SIGHUP    ? "SIGHUP ignored: nothing is reloaded; SIGTERM stops the manager"
+           : signal == SIGUSR1 ? "SIGUSR1 ignored; SIGTERM stops the manager"
+                               : "SIGUSR2 ignored; SIGTERM stops the manager");
+}
+
+// Those that by default would end the process. What its parent has set stays, as under nohup.
+void ignore_others() {
+  for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2}) {
+    struct sigaction before {};
+    if (::sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
+    struct sigaction action {};
+    action.sa_handler = tell_ignored;
+    action.sa_flags = SA_RESTART;
+    sigfillset(&action.sa_mask);
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
 // SIGTERM and SIGINT come by this from now on, and a log that nobody reads ends nothing.
 Result<Fd> stop_signals() {
   sigset_t both;
@@ -131,6 +156,7 @@ Result<Fd> stop_signals() {
   sigaddset(&both, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &both, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  ignore_others();
   Fd signals(::signalfd(-1, &both, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals.valid()) return Error{"no signalfd is left"};
   return signals;

@@ -54,7 +54,6 @@ std::string values_in_bash() {
   std::string text;
   for_each_command([&](const std::string& name, const CommandLine& command, const CommandSpec&) {
     for (const Option& option : command.options()) {
-      if (option.is_hidden()) continue;
       const std::vector<std::string> choices = option.choices();
       if (!choices.empty()) {
         text += "    '" + name + " --" + option.name() + "') words='" + joined(choices) + "' ;;\n";
@@ -71,7 +70,6 @@ std::string options_in_bash() {
   for_each_command([&](const std::string& name, const CommandLine& command, const CommandSpec&) {
     text += "    '" + name + "') words='--help";
     for (const Option& option : command.options()) {
-      if (option.is_hidden()) continue;
       if (!option.name().empty()) text += " --" + option.name();
     }
     text += "' ;;\n";
@@ -133,7 +131,6 @@ std::string fish() {
     std::string when = std::string("__fish_seen_subcommand_from ") + spec.name;
     if (*spec.group != '\0') when += std::string("; and __fish_seen_subcommand_from ") + spec.group;
     for (const Option& option : command.options()) {
-      if (option.is_hidden()) continue;
       if (option.name().empty()) continue;
       const std::vector<std::string> choices = option.choices();
       text += "complete -c rubato -n '" + when + "' -l " + option.name() +

@@ -66,7 +66,6 @@ std::string command_page(const CommandSpec& spec) {
   std::string text = header(page_name(spec), spec.description);
   text += ".SH SYNOPSIS\n.B " + plain(words) + "\n[\\fIOPTION\\fR]...\n.SH OPTIONS\n";
   for (const Option& option : command.line().options()) {
-    if (option.is_hidden()) continue;
     if (!option.name().empty()) text += option_text(option);
   }
   if (std::string(spec.group) == "serve") {

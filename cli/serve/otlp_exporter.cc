@@ -24,7 +24,6 @@ constexpr Nanos kPatience = Nanos::seconds(5);
 constexpr Nanos kLastPatience = Nanos::seconds(2);  // also with a connection: it cannot be cut
 constexpr Nanos kLook = Nanos::millis(50);          // for the end
 constexpr std::chrono::milliseconds kPeriod{10};  // rings of 16384 last for 1.6 M requests/s
-constexpr size_t kBatch = 1024;
 constexpr size_t kMostReply = 1u << 16;
 
 int64_t unix_ns() {
@@ -92,8 +91,7 @@ Result<OtlpCollector> parse_otlp_url(const std::string& url) {
 }
 
 Result<std::unique_ptr<OtlpExporter>> OtlpExporter::open(
-    OtlpOptions options, std::vector<RequestRing*> rings,
-    std::function<std::string(uint32_t)> type_name) {
+    OtlpOptions options, RequestFeed& feed, std::function<std::string(uint32_t)> type_name) {
   std::unique_ptr<TlsConnector> tls;
   if (options.collector.tls) {
     TlsClientFiles files;
@@ -103,24 +101,24 @@ Result<std::unique_ptr<OtlpExporter>> OtlpExporter::open(
     tls = std::move(*opened);
   }
   return std::unique_ptr<OtlpExporter>(new OtlpExporter(
-      std::move(options), std::move(tls), std::move(rings), std::move(type_name)));
+      std::move(options), std::move(tls), feed, std::move(type_name)));
 }
 
 OtlpExporter::OtlpExporter(OtlpOptions options, std::unique_ptr<TlsConnector> tls,
-                           std::vector<RequestRing*> rings,
-                           std::function<std::string(uint32_t)> type_name)
+                           RequestFeed& feed, std::function<std::string(uint32_t)> type_name)
     : options_(std::move(options)),
       tls_(std::move(tls)),
-      rings_(std::move(rings)),
       type_name_(std::move(type_name)),
       prng_(seed_of_identifiers()),
-      batch_(kBatch) {}
+      requests_(feed) {}
 
 void OtlpExporter::begin(std::function<std::string()> scrape) {
   scrape_ = std::move(scrape);
   begun_unix_ns_ = unix_ns();
-  for (RequestRing* ring : rings_) ring->want(true);
-  if (!rings_.empty()) sampling_ = std::thread([this] { sample_all_along(); });
+  if (options_.sample > 0) {
+    requests_.want(true);
+    sampling_ = std::thread([this] { sample_all_along(); });
+  }
   sending_ = std::thread([this] { send_all_along(); });
 }
 
@@ -138,7 +136,7 @@ void OtlpExporter::end() {
   if (sampling_.joinable()) sampling_.join();
   set(stopping_);
   sending_.join();
-  for (RequestRing* ring : rings_) ring->want(false);
+  requests_.want(false);
   give_up();
 }
 
@@ -160,7 +158,7 @@ void OtlpExporter::expose(OpenMetrics& out) const {
   out.counter(overflowed_spans_.value() + refused_spans_.value());
   out.family("rubato_otlp_requests_missed", "counter",
              "Requests that could not become spans because the memory for them was full");
-  out.counter(dropped_by(rings_));
+  out.counter(requests_.dropped());
   out.family("rubato_otlp_failures", "counter", "Messages that the collector did not take");
   out.counter(failures_.value());
 }
@@ -189,13 +187,9 @@ void OtlpExporter::sample_all_along() {
 void OtlpExporter::take_requests() {
   constexpr uint32_t kWhole = 1u << 30;
   const auto chosen = static_cast<uint32_t>(options_.sample * kWhole);
-  for (RequestRing* ring : rings_) {
-    for (uint32_t taken = kBatch; taken == kBatch;) {
-      taken = ring->take(batch_);
-      for (uint32_t i = 0; i < taken; ++i) {
-        if (prng_.below(kWhole) < chosen) add_span(batch_[i]);
-      }
-    }
+  requests_.take(batch_);
+  for (const RequestRecord& record : batch_) {
+    if (prng_.below(kWhole) < chosen) add_span(record);
   }
 }
 

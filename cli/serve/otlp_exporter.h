@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OtlpExporter: sends a server's metrics, and spans of some of its requests, to a collector of
-// OpenTelemetry, as JSON over HTTP. One thread empties the workers' rings (runtime/request_ring.h),
-// another sends, so that a collector that hangs costs no requests; workers wait for neither. The
+// OpenTelemetry, as JSON over HTTP. One thread reads the requests (runtime/request_feed.h), another
+// sends, so that a collector that hangs costs no requests; workers wait for neither. The
 // two signals are independent: many collectors take only one. What it cannot keep, or what the
 // collector refuses for good, is counted and forgotten. Rubato's protocols carry no trace context,
-// so that each span is a trace of its own. Borrows the rings. Any thread, but begin() and end().
+// so that each span is a trace of its own. Borrows the feed. Any thread, but begin() and end().
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@
 #include "load/target.h"
 #include "metrics/counter.h"
 #include "metrics/open_metrics.h"
-#include "runtime/request_ring.h"
+#include "runtime/request_feed.h"
 
 namespace rubato::cli {
 
@@ -57,9 +57,8 @@ class OtlpExporter {
   static constexpr size_t kMostSpans = 8192;   // that wait to be sent
   static constexpr size_t kSpansPerPost = 512;  // some 300 KB: collectors limit a message
 
-  // `rings` may be empty: no spans. Fails with one line if there is no TLS here.
-  static Result<std::unique_ptr<OtlpExporter>> open(OtlpOptions options,
-                                                    std::vector<RequestRing*> rings,
+  // Without a sample `feed` is not read. Fails with one line if there is no TLS here.
+  static Result<std::unique_ptr<OtlpExporter>> open(OtlpOptions options, RequestFeed& feed,
                                                     std::function<std::string(uint32_t)> type_name);
   ~OtlpExporter() { end(); }
   OtlpExporter(const OtlpExporter&) = delete;
@@ -75,8 +74,8 @@ class OtlpExporter {
   void expose(OpenMetrics& out) const;
 
  private:
-  OtlpExporter(OtlpOptions options, std::unique_ptr<TlsConnector> tls,
-               std::vector<RequestRing*> rings, std::function<std::string(uint32_t)> type_name);
+  OtlpExporter(OtlpOptions options, std::unique_ptr<TlsConnector> tls, RequestFeed& feed,
+               std::function<std::string(uint32_t)> type_name);
 
   // What has become of a message; words = why not, or why not all of it.
   struct Outcome {
@@ -109,11 +108,11 @@ class OtlpExporter {
 
   const OtlpOptions options_;
   const std::unique_ptr<TlsConnector> tls_;
-  const std::vector<RequestRing*> rings_;
   const std::function<std::string(uint32_t)> type_name_;
   std::function<std::string()> scrape_;
   // Of the sampling thread alone.
   Prng prng_;
+  RequestFeed::Reader requests_;
   std::vector<RequestRecord> batch_;
   // Of the sending thread alone.
   int64_t begun_unix_ns_ = 0;

@@ -90,11 +90,7 @@ Status resolve_otlp(ServeOptions& o) {
   if (o.otlp.interval != OtlpOptions().interval && o.otlp_url.empty()) {
     return Error{"--otlp-interval: needs --otlp"};
   }
-  if (o.otlp.sample <= 0) return Done{};
-  if (!o.requests.file.empty()) {
-    return Error{"--otlp-sample: does not go with --record, which takes the same requests"};
-  }
-  o.runtime.record_requests = true;
+  if (o.otlp.sample > 0) o.runtime.record_requests = true;
   return Done{};
 }
 
@@ -248,6 +244,7 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
     return fits;
   }
   o.serving.cores_manager = o.cores.manager;
+  o.runtime.cores_managed = !o.cores.manager.empty();
   use_ports(o);
   if (command.given("--handover") && o.handover.empty()) {
     return Error{"--handover: takes the path of a Unix socket"};

@@ -377,7 +377,8 @@ int KvCommand::serve(Reloader& reloader) {
   if (datagrams.any()) expose_datagrams(options().serving, *udp);
   auto runtime = Runtime::create(options().runtime, all, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
-  const auto recorders = start_recorders(options(), **runtime, reloader);
+  RequestFeed requests((*runtime)->request_rings());
+  const auto recorders = start_recorders(options(), **runtime, requests, reloader);
   if (!recorders.ok()) return refuse(*this, kFailed, recorders.error());
   kv::KvServices services(**runtime, **datapath, udp->rpc(), all, application, best_effort->get(),
                           admission, options().serving.recorders);
@@ -385,7 +386,7 @@ int KvCommand::serve(Reloader& reloader) {
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);
   if (tls_server != nullptr) serve_tls(command, reloader);
-  const auto otlp = open_otlp(*this, options().serving, **runtime);
+  const auto otlp = open_otlp(*this, options().serving, requests);
   if (!otlp.ok()) return refuse(*this, kFailed, otlp.error());
   options().serving.announcement = announcement(command, **datapath, *udp);
   options().serving.trouble = [&store = **engine] {

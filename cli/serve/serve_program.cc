@@ -200,7 +200,8 @@ void reload_scheduler(Reloader& reloader, Runtime& runtime) {
   });
 }
 
-Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, Reloader& reloader) {
+Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, RequestFeed& requests,
+                                  Reloader& reloader) {
   ServingOptions& serving = options.serving;
   Recorders recorders;
   const auto add = [&](const char* option, const char* key, std::unique_ptr<Recording> recording,
@@ -219,8 +220,8 @@ Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, Reloa
   Status added = Done{};
   if (!options.requests.file.empty()) {
     added = add("record", "recording",
-                std::make_unique<RequestRecorder>(options.requests, runtime.request_rings(),
-                                                  serving.types, serving.type_name),
+                std::make_unique<RequestRecorder>(options.requests, requests, serving.types,
+                                                  serving.type_name),
                 &ServeOptions::recording);
   }
   if (added.ok() && !options.trace.file.empty()) {
@@ -234,7 +235,7 @@ Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, Reloa
 }
 
 Result<std::unique_ptr<OtlpExporter>> open_otlp(const ServeProgram& program,
-                                                ServingOptions& serving, Runtime& runtime) {
+                                                ServingOptions& serving, RequestFeed& requests) {
   const ServeOptions& options = program.options();
   if (options.otlp_url.empty()) return std::unique_ptr<OtlpExporter>();
   OtlpOptions otlp = options.otlp;
@@ -243,9 +244,7 @@ Result<std::unique_ptr<OtlpExporter>> open_otlp(const ServeProgram& program,
   otlp.resource = {.service = std::string("rubato-") + program.name(),
                    .version = serving.version,
                    .instance = std::string(host.data()) + ":" + std::to_string(::getpid())};
-  std::vector<RequestRing*> rings;
-  if (otlp.sample > 0) rings = runtime.request_rings();
-  auto opened = OtlpExporter::open(std::move(otlp), std::move(rings), serving.type_name);
+  auto opened = OtlpExporter::open(std::move(otlp), requests, serving.type_name);
   if (!opened.ok()) return Error{"--otlp: " + opened.error()};
   OtlpExporter& exporter = **opened;
   serving.pusher = {[&exporter](std::function<std::string()> scrape) {

@@ -48,12 +48,13 @@ int run_program(CommandLine& command, ServeProgram& program);
 // The recorders of requests and traces for which the options name files, which record unless they
 // say otherwise; a reload can change that. Fails with one line.
 using Recorders = std::vector<std::unique_ptr<Recording>>;
-Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, Reloader& reloader);
+Result<Recorders> start_recorders(ServeOptions& options, Runtime& runtime, RequestFeed& requests,
+                                  Reloader& reloader);
 
 // What sends metrics and spans to --otlp while the program serves; null = nothing does. Fails with
 // one line.
 Result<std::unique_ptr<OtlpExporter>> open_otlp(const ServeProgram& program,
-                                                ServingOptions& serving, Runtime& runtime);
+                                                ServingOptions& serving, RequestFeed& requests);
 
 // Has reloads change the scheduler's options while `runtime` serves.
 void reload_scheduler(Reloader& reloader, Runtime& runtime);

@@ -107,9 +107,10 @@ int SpinCommand::serve(Reloader& reloader, Datapath& network, TcpDatapath* tcp,
   options.serving.types = 3;
   options.serving.type_name = [](uint32_t type) { return std::string(spin::type_name(type)); };
   options.serving.recording.is_control = [](uint32_t type) { return type == spin::kControl; };
-  const auto recorders = start_recorders(options, **runtime, reloader);
+  RequestFeed requests((*runtime)->request_rings());
+  const auto recorders = start_recorders(options, **runtime, requests, reloader);
   if (!recorders.ok()) return refuse(*this, kFailed, recorders.error());
-  const auto otlp = open_otlp(*this, options.serving, **runtime);
+  const auto otlp = open_otlp(*this, options.serving, requests);
   if (!otlp.ok()) return refuse(*this, kFailed, otlp.error());
   options.serving.announcement =
       fmt::format("rubato serve spin: policy {}, {} worker(s), {}, {}", options.runtime.policy,

@@ -186,6 +186,11 @@ typedef struct rubato_options {
   // Settings of gradient, cinnamon or dagor, "name=value" each.
   const char* const* overload_set;
   size_t overload_set_count;
+  // File of a trace of what the workers do, for Perfetto, which begins as the server runs; empty =
+  // none.
+  const char* trace_file;
+  // Events at which a trace ends, at some 90 bytes each; 1 .. 1000000000; 100000 by default.
+  uint32_t trace_events;
   // end of c-fields
 } rubato_options;
 

@@ -171,6 +171,11 @@ struct Options {
   bool foreign_runtime = false;
   // Settings of gradient, cinnamon or dagor.
   std::map<std::string, std::string> overload_set{};
+  // File of a trace of what the workers do, for Perfetto, which begins as the server runs; empty =
+  // none.
+  std::string trace_file = "";
+  // Events at which a trace ends, at some 90 bytes each; 1 .. 1000000000.
+  uint32_t trace_events = 100000;
   // end of c++-fields
 };
 
@@ -243,6 +248,8 @@ struct COptions {
     c.agent_bind = o.agent_bind.c_str();
     c.agent_port = o.agent_port;
     c.sessions_per_address = o.sessions_per_address;
+    c.trace_file = o.trace_file.c_str();
+    c.trace_events = o.trace_events;
     // end of c++-copies
   }
   COptions(const COptions&) = delete;

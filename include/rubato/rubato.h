@@ -161,7 +161,8 @@ rubato_server* rubato_server_create(const rubato_options* options,
 // Serves on threads of its own and blocks until the server has stopped. A server runs once.
 // Returns RUBATO_OK when all requests in flight were answered, RUBATO_DRAIN_LIMIT when some were
 // not answered in time, and RUBATO_ERROR when the server did not start: `init` failed, the metrics
-// or agent port is in use, or it has run before. Any thread but a worker.
+// or agent port is in use, trace_file cannot be written, or it has run before. Any thread but a
+// worker.
 int rubato_server_run(rubato_server* server, rubato_error* error);
 
 // Stops the server: it takes no new requests and finishes those in flight, and rubato_server_run
@@ -231,6 +232,13 @@ typedef struct rubato_times {
 // requests of that type since the start. Either may be null. Any thread.
 void rubato_server_times(const rubato_server* server, uint32_t type, rubato_times* latency,
                          rubato_times* service);
+
+// Begins a trace in options.trace_file, written anew, if `wanted` is nonzero, else ends it; then,
+// or once rubato_server_run has returned, which begins the first one, the file is whole. What is so
+// already stays. Returns RUBATO_ERROR, with a line in `error`, if the file cannot be written, there
+// is none or the caller is a worker; at an end also if the last trace is not whole, as on a full
+// disk, though it had ended by itself before. May block for the disk. Any thread.
+int rubato_server_trace(rubato_server* server, int wanted, rubato_error* error);
 
 // Functions of a request. They are called on the worker that runs the request, before the request
 // is answered.

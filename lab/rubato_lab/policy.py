@@ -14,7 +14,8 @@ from typing import NamedTuple
 from rubato_lab import program, servers
 from rubato_lab.program import RubatoError
 
-HOOKS = ("route", "begins", "quantum", "expired", "requeue", "finished", "may_serve", "adapt")
+HOOKS = ("route", "begins", "quantum", "expired", "requeue", "finished", "dispatch", "may_serve",
+         "adapt")
 NEVER = 2 ** 63 - 1  # no deadline
 NO_WORD = 2 ** 64 - 1  # what `first_word` says of an empty queue
 UNKNOWN = "(unknown)"  # the name of type 0
@@ -96,6 +97,10 @@ class Policy:
     def finished(self, request, service):
         """It is done, after `service` nanoseconds on workers in all."""
 
+    def dispatch(self, host):
+        """Called after each event, with which a central place hands requests to workers: from
+        host.take to host.put. What it takes it must put somewhere."""
+
     def may_serve(self, queue, worker, host):
         """Whether that worker may take from the queue, which is not one worker's own."""
         return True
@@ -130,12 +135,12 @@ class Host:
         return tuple(map(int, self._ask("served", type_number).split()))
 
     def take(self, queue):
-        """The first request of a queue, None if it is empty. Only in `next`."""
+        """The first request of a queue, None if it is empty. Only in `next` and `dispatch`."""
         reply = self._ask("take", *queue)
         return None if reply == "-" else _request(reply.split())
 
     def put(self, queue, request):
-        """Puts back what `next` has taken. False: the queue is full, and it is still taken."""
+        """Puts what the hook has taken. False: the queue is full, and it is still taken."""
         return self._ask("put", *queue, request.number, request.word) == "1"
 
     def random(self, below):
@@ -239,6 +244,11 @@ class _Conversation:
     def _finished(self, words):
         *fields, service = words
         self.policy.finished(_request(fields), int(service))
+        return ""
+
+    def _dispatch(self, words):
+        self._at(words)
+        self.policy.dispatch(self.host)
         return ""
 
     def _may_serve(self, words):

@@ -46,6 +46,32 @@ class Srpt(lab.Policy):
         return host.first_word(lab.ordered()) < self.left(request)
 
 
+class Jbsq(lab.Policy):
+    interchangeable = True
+    MOST = 2  # at a worker, with the one that runs
+
+    def route(self, request, at, host):
+        return lab.shared()
+
+    def next(self, me, host):
+        return host.take(lab.own(me))
+
+    def dispatch(self, host):
+        for length in range(self.MOST):
+            for worker in range(host.workers):
+                if host.depth(lab.own(worker)) + host.busy(worker) > length:
+                    continue
+                request = host.take(lab.shared())
+                if request is None:
+                    return
+                host.put(lab.own(worker), request)
+
+
+class Withholding(Jbsq):
+    def dispatch(self, host):
+        host.take(lab.shared())
+
+
 class Broken(Fcfs):
     def quantum(self, request, host):
         return 1 // 0
@@ -83,7 +109,7 @@ class Policies(unittest.TestCase):
         return run, found
 
     def test_decisions_are_those_of_the_twins_in_cpp(self):
-        for policy, name in ((Fcfs(), "fcfs"), (Srpt(), "srpt")):
+        for policy, name in ((Fcfs(), "fcfs"), (Jbsq(), "jbsq"), (Srpt(), "srpt")):
             with self.subTest(policy=name):
                 run, decided = self.slices(policy)
                 twin, expected = self.slices(name)
@@ -117,6 +143,8 @@ class Policies(unittest.TestCase):
     def test_a_policy_that_loses_a_request_is_named_with_it(self):
         for policy, said in ((Forgetful(), "^policy Forgetful: next loses the request of type "
                                            r"'(short|long)' that arrived at [0-9.]+ us: takes it"),
+                             (Withholding(), "^policy Withholding: dispatch loses the request of "
+                                             "type .*: takes it, and does not put it anywhere"),
                              (Elsewhere(), "^policy Elsewhere: loses [0-9]+ requests, .* of type "
                                            "'long' .* it waits in 'shared 7'")):
             with self.assertRaisesRegex(lab.RubatoError, said):

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <thread>
 
@@ -589,6 +591,65 @@ TEST(OffTheWorkers, feedback_does_nothing) {
   const rubato::NoPreempt whole;
   EXPECT_FALSE(rubato::recv());
   EXPECT_FALSE(rubato::send(Request()));
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Traces, have_what_the_workers_do_while_that_is_wanted) {
+  const auto file = std::filesystem::path(testing::TempDir()) /
+                    ("server-trace-" + std::to_string(::getpid()) + ".json");
+  Options options = loopback();
+  options.trace_file = file;
+  Application app = echo(Framing::kLines);
+  app.type_names = {"first", "second", "third"};
+  app.classify = [](std::string_view payload) {
+    return rubato::Class{.type = static_cast<uint32_t>(payload[0] - '1')};
+  };
+  std::atomic<bool> refused_on_a_worker = false;
+  Server* on_worker = nullptr;
+  app.handle = [&](Request& request) {
+    refused_on_a_worker = !on_worker->trace(false).ok();
+    request.reply(request.payload());
+  };
+  Running server(std::move(app), options);
+  on_worker = &*server;
+  const auto serve = [&server](std::string_view line) {
+    LoopbackClient client(*server);
+    const uint64_t before = server->stats().requests;
+    EXPECT_EQ(call(client, line, 2), line);
+    while (server->stats().requests == before) std::this_thread::yield();
+  };
+  serve("1\n");
+  EXPECT_TRUE(refused_on_a_worker);
+  ASSERT_TRUE(server->trace(false).ok());
+  EXPECT_NE(text_of(file).find("\"first\""), std::string::npos);
+  serve("2\n");  // in no trace
+  ASSERT_TRUE(server->trace(true).ok());
+  serve("3\n");
+  EXPECT_TRUE(server.stop());
+  const std::string last = text_of(file);
+  EXPECT_NE(last.find("\"third\""), std::string::npos);
+  EXPECT_EQ(last.find("\"first\""), std::string::npos);
+  EXPECT_EQ(last.find("\"second\""), std::string::npos);
+  EXPECT_EQ(last.substr(last.size() - 2), "}\n");
+  std::filesystem::remove(file);
+}
+
+TEST(Traces, that_cannot_be_are_refused_in_one_line) {
+  auto without = Server::create(loopback(), echo(Framing::kLines));
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ(without->trace(true).error(), "trace_file: the server was created without one");
+  Options options = loopback();
+  options.trace_file = "/no/such/folder/trace.json";
+  auto nowhere = Server::create(options, echo(Framing::kLines));
+  ASSERT_TRUE(nowhere.ok());
+  EXPECT_EQ(nowhere->run().error(),
+            "trace_file: cannot write '/no/such/folder/trace.json': No such file or directory");
+  options.trace_events = 0;
+  EXPECT_NE(error_of(options, echo(Framing::kLines)).find("trace_events: "), std::string::npos);
 }
 
 }  // namespace

@@ -12,9 +12,7 @@
 #include "api/figures.h"
 #include "api/options.h"
 #include "api/versioned.h"
-#include "base/log.h"
 #include "mechanism/clock/clock.h"
-#include "mechanism/cpu/this_worker.h"
 #include "runtime/state_json.h"
 #include "runtime/worker_stats.h"
 
@@ -156,39 +154,26 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   if (!tasks.ok()) return Error{tasks.error()};
   std::unique_ptr<rubato_executor> executor(new rubato_executor(std::move(*tasks)));
   if (known->trace_file != nullptr) {
-    executor->make_tracer({known->trace_file, known->trace_events});
+    executor->tracer_.open({known->trace_file, known->trace_events},
+                           executor->tasks_->runtime(), executor->types());
   }
   const Status metrics = executor->start_metrics(setup->metrics_bind, setup->metrics_port);
   if (!metrics.ok()) return Error{metrics.error()};
   // Last, so that what fails leaves no file; the metrics know the tracer already.
-  const Status traces = executor->tracer_ == nullptr ? Done{} : executor->tracer_->record(true);
-  if (!traces.ok()) return Error{traces.error()};
+  if (known->trace_file != nullptr) {
+    const Status traces = executor->tracer_.trace(true);
+    if (!traces.ok()) return Error{traces.error()};
+  }
   return executor;
 }
 
 // The trace has the ends of the tasks that the stop waits for; nobody asks for figures meanwhile.
 rubato_executor::~rubato_executor() {
   exporter_ = nullptr;
-  if (tracer_ == nullptr) return;
+  if (!tracer_.is_open()) return;
   tasks_->stop();
   static_cast<void>(tasks_->join());
-  if (Status whole = tracer_->record(false); !whole.ok()) {
-    rubato::log_line(rubato::LogLevel::kError, rubato::LogEvent::kProfile,
-                     "the trace is not whole: " + whole.error());
-  }
-}
-
-void rubato_executor::make_tracer(TraceOptions options) {
-  const rubato::ExposedTypes known = types();
-  tracer_ = std::make_unique<rubato::TraceRecorder>(
-      std::move(options), tasks_->runtime().trace_rings(), known.count, known.name);
-}
-
-Status rubato_executor::trace(bool wanted) {
-  if (tracer_ == nullptr) return Error{"trace_file: the executor was created without one"};
-  // It waits for the disk, and for a lock with which a fiber could leave.
-  if (rubato::on_worker()) return Error{"trace: not on a worker"};
-  return wanted ? tracer_->record(true) : tracer_->end_whole();
+  tracer_.close();
 }
 
 Status rubato_executor::start_metrics(const std::string& bind, int port) {
@@ -224,7 +209,7 @@ void rubato_executor::expose(rubato::OpenMetrics& out) {
   out.family("rubato_unfinished", "gauge", "Tasks that were submitted and are not done.");
   out.gauge(static_cast<double>(tasks_->unfinished()));
   if (!tasks_->groups().empty()) expose_groups(out);
-  if (tracer_ != nullptr) tracer_->expose(out);
+  tracer_.expose(out);
 }
 
 void rubato_executor::expose_groups(rubato::OpenMetrics& out) const {
@@ -376,14 +361,7 @@ uint32_t rubato_executor_metrics_port(const rubato_executor* executor) {
 }
 
 int rubato_executor_trace(rubato_executor* executor, int wanted, rubato_error* error) {
-  try {
-    const Status done = executor->trace(wanted != 0);
-    if (done.ok()) return RUBATO_OK;
-    rubato::api::say(error, done.error());
-  } catch (const std::exception& trouble) {
-    rubato::api::say(error, trouble.what());
-  }
-  return RUBATO_ERROR;
+  return executor->tracer().trace(wanted, error);
 }
 
 rubato_cancellation* rubato_cancellation_create(void) {

@@ -8,11 +8,11 @@
 
 #include <memory>
 
+#include "api/tracer.h"
 #include "base/result.h"
 #include "executor/executor.h"
 #include "runtime/exporter.h"
 #include "runtime/exposition.h"
-#include "runtime/trace_recorder.h"
 
 struct rubato_executor {
  public:
@@ -24,7 +24,7 @@ struct rubato_executor {
   rubato_executor& operator=(const rubato_executor&) = delete;
 
   rubato::Executor& tasks() const { return *tasks_; }
-  rubato::Status trace(bool wanted);
+  rubato::api::Tracer& tracer() { return tracer_; }
   uint32_t metrics_port() const { return exporter_ == nullptr ? 0 : exporter_->port(); }
   rubato_stats stats() const;
   rubato_group_stats group_stats(uint32_t group) const;
@@ -32,13 +32,12 @@ struct rubato_executor {
  private:
   explicit rubato_executor(std::unique_ptr<rubato::Executor> tasks) : tasks_(std::move(tasks)) {}
   rubato::Status start_metrics(const std::string& bind, int port);
-  void make_tracer(rubato::TraceOptions options);
   rubato::ExposedTypes types() const;
   void expose(rubato::OpenMetrics& out);
   void expose_groups(rubato::OpenMetrics& out) const;
 
   std::unique_ptr<rubato::Executor> tasks_;
-  std::unique_ptr<rubato::TraceRecorder> tracer_;  // null = there is no file for it
+  rubato::api::Tracer tracer_{"the executor"};
   rubato::NamedTypes named_types_;  // the exporter's thread's own
   std::unique_ptr<rubato::Exporter> exporter_;  // reads the others
 };

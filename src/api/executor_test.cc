@@ -746,6 +746,9 @@ TEST(Executor, options_that_have_no_effect_are_refused_by_name) {
   ExecutorOptions options = with("synergy");
   options.scheduler.port = 80;
   EXPECT_EQ(complaint_about(options), "port: an executor has no port and no connections");
+  options = with("synergy");
+  options.scheduler.trace_file = "trace.json";
+  EXPECT_EQ(complaint_about(options), "trace_file: an executor has one of its own");
   options = with("nonesuch");
   EXPECT_NE(complaint_about(options).find("nonesuch"), std::string::npos);
   options = with("synergy");

@@ -71,6 +71,8 @@ constexpr Place kPlaces[] = {
     {"agent_bind", offsetof(rubato_options, agent_bind)},
     {"agent_port", offsetof(rubato_options, agent_port)},
     {"sessions_per_address", offsetof(rubato_options, sessions_per_address)},
+    {"trace_file", offsetof(rubato_options, trace_file)},
+    {"trace_events", offsetof(rubato_options, trace_events)},
     // end of c-places
 };
 
@@ -203,7 +205,9 @@ Status is_without_ports(ServerOptions& given) {
     const bool is_usual = text_of(info, field) == *next++;
     const bool is_taken = std::string_view(info.name).starts_with("metrics_");
     if (is_usual || is_taken) return;
-    complaint.note(info.name, Error{"an executor has no port and no connections"});
+    const bool is_doubled = std::string_view(info.name).starts_with("trace_");
+    complaint.note(info.name, Error{is_doubled ? "an executor has one of its own"
+                                               : "an executor has no port and no connections"});
   });
   return complaint.status();
 }
@@ -231,6 +235,8 @@ void use_server_options(const ServerOptions& server, uint32_t workers, Setup& se
   setup.agent_bind = server.agent_bind;
   setup.agent_port = server.agent_port;
   setup.handle_signals = server.handle_signals;
+  setup.trace = {server.trace_file, server.trace_events};
+  setup.runtime.record_traces = !server.trace_file.empty();
 }
 
 Status use_credits(const Options& options, Setup& setup) {

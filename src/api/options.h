@@ -12,6 +12,7 @@
 #include "datapath/tcp.h"
 #include "rpc/admission.h"
 #include "runtime/options.h"
+#include "runtime/trace_recorder.h"
 
 namespace rubato::api {
 
@@ -30,6 +31,7 @@ struct Setup {
   std::string agent_bind;
   int agent_port = -1;
   bool handle_signals = false;
+  TraceOptions trace;
   rpc::AdmissionOptions admission;
 
   // Adapts the options to an application whose framing is RUBATO_FRAMING_RPC.

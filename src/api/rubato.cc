@@ -83,6 +83,10 @@ void rubato_server_times(const rubato_server* server, uint32_t type, rubato_time
   if (service != nullptr) *service = server->service(type);
 }
 
+int rubato_server_trace(rubato_server* server, int wanted, rubato_error* error) {
+  return server->tracer().trace(wanted, error);
+}
+
 const char* rubato_request_payload(const rubato_request* request, size_t* size) {
   const Request& inner = from_c(request);
   const std::string_view payload = ApiRequest::of(inner).payload(inner);

@@ -83,6 +83,11 @@ class MemoryAccount {
     const uint64_t kept = std::max(buffers() + kept_for_always(limit), least) + stacks();
     return limit > kept ? limit - kept : 0;
   }
+  // The same with what is kept for what is never refused: an expiry makes a full store forget.
+  uint64_t room_for_expiries() const {
+    const uint64_t room = room_for_data();
+    return room == UINT64_MAX ? room : room + kept_for_always(limit());
+  }
 
   // False = refused, and counted.
   bool take(size_t bytes) {

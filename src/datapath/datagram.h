@@ -115,8 +115,9 @@ class WireQueue {
   // and its worker must not.
   virtual std::span<const int> files() const = 0;
   bool can_sleep() const { return !files().empty(); }
-  // Of a queue that cannot: how long its idle worker may doze anyway before it looks again. Zero:
-  // it must look all the time, and its CPU is busy.
+  // How long an idle worker may doze before it looks again. Of a queue that cannot sleep, zero
+  // means that it must look all the time, and its CPU is busy; of one that can, that descriptors
+  // report all arrivals. For the caller of receive.
   virtual Nanos nap() const { return {}; }
 };
 

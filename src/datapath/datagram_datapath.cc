@@ -20,12 +20,47 @@ void take_back_all(ReplyBuffer& reply) {
   static_cast<void>(reply.take_back(reply.mark() - reply.size()));
 }
 
-// True: the request has its reply already, that of the session, or a refusal while the server
-// drains.
-bool answered(DatagramRequest& request, const DatagramDatapath::Shared& shared) {
-  if (!request.at_once && !shared.draining.is_set()) return false;
+// So many replies leave in a row that no request runs for: one flow does not hold a worker.
+constexpr uint32_t kMostAnswers = 32;
+
+// False: the session has the reply, or refuses since the server drains.
+bool wants_to_run(const DatagramRequest& request, const DatagramDatapath::Shared& shared) {
+  return !request.at_once && !shared.draining.is_set();
+}
+
+void answer(DatagramRequest& request) {
   request.at_once ? request.session->answer(request) : request.session->refuse(request);
-  return true;
+}
+
+// Returns the bytes of all its datagrams. Of several, the last leaves in the frame.
+size_t send_reply(DatagramRequest& request, DatagramDatapath::Shared& shared) {
+  const DatagramRules& rules = shared.rules;
+  const Datagram& datagram = request.datagram;
+  const size_t header = rules.header_bytes();
+  if (header == 0) {
+    const size_t size = request.reply->size();
+    shared.wire->reply(datagram, size);
+    return size;
+  }
+  const size_t most = std::min(datagram.room.size(), rules.most_datagram_bytes());
+  const std::span<char> room = datagram.room.first(most);
+  const size_t part = room.size() - header;
+  std::string_view left = request.reply->unsent();
+  const auto count = static_cast<uint32_t>((left.size() + part - 1) / part);
+  const size_t sent = left.size() + count * header;
+  for (uint32_t number = 0; number < count; ++number) {
+    const std::string_view bytes = left.substr(0, part);
+    left.remove_prefix(bytes.size());
+    rules.put_header(request.payload, number, count, room.data());
+    std::memcpy(room.data() + header, bytes.data(), bytes.size());
+    const size_t size = header + bytes.size();
+    if (left.empty()) {
+      shared.wire->reply(datagram, size);
+    } else {
+      shared.wire->send(datagram.peer, {room.data(), size});
+    }
+  }
+  return sent;
 }
 
 }  // namespace
@@ -71,10 +106,11 @@ uint32_t DatagramQueue::poll(std::span<Request*> out) {
   for (uint32_t i = 0; i < n; ++i) {
     DatagramRequest* const request = take_up(arrived_[i]);
     if (request == nullptr) continue;
-    if (answered(*request, shared_)) {
-      finish(*request);
-    } else {
+    if (wants_to_run(*request, shared_)) {
       out[handed++] = request;
+    } else {
+      answer(*request);
+      finish(*request);
     }
   }
   return handed;
@@ -121,7 +157,10 @@ bool DatagramQueue::understand(const Datagram& datagram, DatagramRequest& reques
 
 Request* DatagramQueue::finish(Request& of) {
   auto& request = static_cast<DatagramRequest&>(of);
-  if (shared_.order != nullptr) return end_in_order(request);
+  if (shared_.order != nullptr) {
+    uint32_t answers = kMostAnswers;
+    return end_in_order(request, answers);
+  }
   reply_to(request);
   recycle(request);
   return nullptr;
@@ -135,7 +174,7 @@ void DatagramQueue::reply_to(DatagramRequest& request) {
     if (request.reply->overflowed()) too_long_.fetch_add(1, std::memory_order_relaxed);
   }
   if (!request.reply->overflowed() && !request.reply->empty()) {
-    output_bytes_.fetch_add(send_reply(request), std::memory_order_relaxed);
+    output_bytes_.fetch_add(send_reply(request, shared_), std::memory_order_relaxed);
   } else {
     wire_queue_.release(request.datagram);
   }
@@ -150,45 +189,22 @@ void DatagramQueue::recycle(DatagramRequest& request) {
   finished_.fetch_add(1, std::memory_order_release);
 }
 
-// Returns the bytes of all its datagrams. Of several, the last leaves in the frame.
-size_t DatagramQueue::send_reply(DatagramRequest& request) {
-  const DatagramRules& rules = shared_.rules;
-  const Datagram& datagram = request.datagram;
-  const size_t header = rules.header_bytes();
-  if (header == 0) {
-    const size_t size = request.reply->size();
-    shared_.wire->reply(datagram, size);
-    return size;
-  }
-  const size_t most = std::min(datagram.room.size(), rules.most_datagram_bytes());
-  const std::span<char> room = datagram.room.first(most);
-  const size_t part = room.size() - header;
-  std::string_view left = request.reply->unsent();
-  const auto count = static_cast<uint32_t>((left.size() + part - 1) / part);
-  const size_t sent = left.size() + count * header;
-  for (uint32_t number = 0; number < count; ++number) {
-    const std::string_view bytes = left.substr(0, part);
-    left.remove_prefix(bytes.size());
-    rules.put_header(request.payload, number, count, room.data());
-    std::memcpy(room.data() + header, bytes.data(), bytes.size());
-    const size_t size = header + bytes.size();
-    if (left.empty()) {
-      shared_.wire->reply(datagram, size);
-    } else {
-      shared_.wire->send(datagram.peer, {room.data(), size});
-    }
-  }
-  return sent;
-}
-
 uint32_t DatagramQueue::poll_in_order(std::span<Request*> out, Instant now, bool late) {
   left_some_ = !receive_in_order(out.size(), now, late, runnable_);
   settle(now);
+  for (DatagramRequest* request = put_off_.take_all_in_order(); request != nullptr;) {
+    runnable_.push_back(std::exchange(request, request->next_in_list));
+  }
   uint32_t handed = 0;
-  while (handed < out.size() && !runnable_.empty()) {
+  uint32_t answers = kMostAnswers;
+  while (handed < out.size() && answers > 0 && !runnable_.empty()) {
     DatagramRequest* request = runnable_.front();
     runnable_.pop_front();
-    if (answered(*request, shared_)) request = end_in_order(*request);
+    if (!wants_to_run(*request, shared_)) {
+      answer(*request);
+      --answers;
+      request = end_in_order(*request, answers);
+    }
     if (request != nullptr) out[handed++] = request;
   }
   holds_some_.store(!runnable_.empty() || !waiting_.empty(), std::memory_order_relaxed);
@@ -207,8 +223,8 @@ bool DatagramQueue::receive_in_order(size_t most, Instant now, bool late,
     if (old) {
       waiting_.push_back({request, *old});
       holds_some_.store(true, std::memory_order_relaxed);
-    } else if (shared_.order->enter(*request)) {
-      runnable.push_back(request);
+    } else {
+      enter(*request, runnable);
     }
   }
   const bool emptied = n < room.size() && !wire_queue_.has_left_over();
@@ -223,7 +239,7 @@ void DatagramQueue::settle(Instant now) {
     if (!all_[old.value]->empty_into(runnable_, now)) return;
     std::erase_if(waiting_, [&](const Waiting& each) {
       if (each.old_queue != old) return false;
-      if (shared_.order->enter(*each.request)) runnable_.push_back(each.request);
+      enter(*each.request, runnable_);
       shared_.order->settled(group_of(each.request->datagram.peer));
       return true;
     });
@@ -245,24 +261,44 @@ bool DatagramQueue::empty_into(std::deque<DatagramRequest*>& runnable, Instant n
   return false;
 }
 
+// It has been received here. The first of its flow goes to `runnable`; one too many is refused.
+void DatagramQueue::enter(DatagramRequest& request, std::deque<DatagramRequest*>& runnable) {
+  const FlowOrder::Entered entered = shared_.order->enter(request);
+  if (entered == FlowOrder::Entered::kFirst) runnable.push_back(&request);
+  if (entered != FlowOrder::Entered::kRefused) return;
+  ++flow_full_;
+  request.refusal = Refusal::kFull;
+  request.session->refuse(request);
+  reply_to(request);
+  recycle(request);
+}
+
 // Returns the next request of the flow that wants to run. The reply leaves before another worker
-// can send that of the next one.
-DatagramRequest* DatagramQueue::end_in_order(DatagramRequest& first) {
-  DatagramRequest* request = &first;
-  do {
+// can send that of the next one. Of those behind it as many as `answers` are answered; the next
+// poll of its own queue goes on with what is left.
+DatagramRequest* DatagramQueue::end_in_order(DatagramRequest& first, uint32_t& answers) {
+  for (DatagramRequest* request = &first;; --answers) {
     auto& home = static_cast<DatagramQueue&>(*request->datapath);
     home.reply_to(*request);
     shared_.wire->here().push();
     DatagramRequest* const next = shared_.order->leave(*request);
     home.recycle(*request);
+    if (next == nullptr || wants_to_run(*next, shared_)) return next;
+    if (answers == 0) {
+      auto& its_home = static_cast<DatagramQueue&>(*next->datapath);
+      its_home.put_off_.push(*next);
+      its_home.wake();
+      return nullptr;
+    }
+    answer(*next);
     request = next;
-  } while (request != nullptr && answered(*request, shared_));
-  return request;
+  }
 }
 
 void DatagramQueue::wait_by(Nanos limit, const Sleep& sleep) {
   const PollLock lock(polling_);
   if (!lock.held() || holds_some_.load(std::memory_order_relaxed)) return;
+  if (!put_off_.empty()) return;
   if (!sleep_.may_sleep()) return;
   sleep(sleep_.longest(limit));
   last_poll_ = datapath_now();
@@ -283,6 +319,7 @@ void DatagramQueue::add_to(DatagramDatapath::Drops& drops) const {
   drops.no_request += no_request_.value();
   drops.not_served += not_served_.value();
   drops.too_long += too_long_.load(std::memory_order_relaxed);
+  drops.flow_full += flow_full_.value();
 }
 
 DatagramDatapath::DatagramDatapath(const DatagramRules& rules) : shared_(rules) {}

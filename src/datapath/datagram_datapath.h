@@ -77,6 +77,7 @@ class DatagramDatapath final : public Datapath {
     uint64_t no_request = 0;  // not of the protocol
     uint64_t not_served = 0;  // by the rules
     uint64_t too_long = 0;    // replies that did not fit, nor did their refusals
+    uint64_t flow_full = 0;   // refused, as too many of their flow waited (flow_order.h)
   };
   Drops drops() const;
 

@@ -19,6 +19,9 @@ void expose(OpenMetrics& out, const DatagramDrops& wire, const DatagramDatapath:
   for (const auto& [reason, count] : reasons) {
     out.counter(count, OpenMetrics::label("reason", reason));
   }
+  out.family("rubato_datagrams_refused", "counter",
+             "Requests refused as too many of their client's waited to keep their order.");
+  out.counter(above.flow_full);
   out.family("rubato_datagrams_passed", "counter",
              "What a datapath beside the kernel has left to it, as it is not the server's.");
   out.counter(wire.passed);

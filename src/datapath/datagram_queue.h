@@ -30,7 +30,11 @@ struct DatagramRequest : Request {
   ReplyBuffer reply_of_parts;  // in its place, where a reply may have several datagrams
   std::unique_ptr<RequestData> own_data;
   DatagramRequest* next_in_list = nullptr;
-  DatagramRequest* next_of_flow = nullptr;  // FlowOrder's
+  // FlowOrder's.
+  DatagramRequest* next_of_flow = nullptr;
+  DatagramRequest* next_flow = nullptr;     // these three of a flow's first request
+  DatagramRequest* last_of_flow = nullptr;
+  uint32_t waiting_of_flow = 0;
 };
 
 class DatagramQueue final : public GuestQueue {
@@ -45,7 +49,8 @@ class DatagramQueue final : public GuestQueue {
 
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override {
-    return holds_some_.load(std::memory_order_relaxed) || wire_queue_.pending();
+    return holds_some_.load(std::memory_order_relaxed) || !put_off_.empty() ||
+           wire_queue_.pending();
   }
   Request* finish(Request& request) override;
   void flush(Request&) override {}
@@ -74,7 +79,6 @@ class DatagramQueue final : public GuestQueue {
   bool understand(const Datagram& datagram, DatagramRequest& request);
   void reply_to(DatagramRequest& request);
   void recycle(DatagramRequest& request);
-  size_t send_reply(DatagramRequest& request);
 
   // Where flows keep their order: FlowOrder says how.
   uint32_t poll_in_order(std::span<Request*> out, Instant now, bool late);
@@ -82,7 +86,8 @@ class DatagramQueue final : public GuestQueue {
                         std::deque<DatagramRequest*>& runnable);
   void settle(Instant now);
   bool empty_into(std::deque<DatagramRequest*>& runnable, Instant now);
-  DatagramRequest* end_in_order(DatagramRequest& request);
+  void enter(DatagramRequest& request, std::deque<DatagramRequest*>& runnable);
+  DatagramRequest* end_in_order(DatagramRequest& request, uint32_t& answers);
 
   DatagramDatapath::Shared& shared_;
   const WorkerId me_;
@@ -99,9 +104,11 @@ class DatagramQueue final : public GuestQueue {
   std::vector<std::unique_ptr<DatagramRequest>> requests_;
   DatagramRequest* spare_ = nullptr;
   PushList<DatagramRequest> returned_;
+  PushList<DatagramRequest> put_off_;  // first of their flows, for the next poll
   Counter taken_;  // these are the poller's
   Counter no_request_;
   Counter not_served_;
+  Counter flow_full_;
   Counter input_bytes_;
   alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
   alignas(limits::kCacheLineBytes) std::atomic<uint64_t> finished_{0};

@@ -12,11 +12,13 @@
 #include <cstring>
 #include <ctime>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "base/check.h"
 #include "datapath/guest_queue.h"
 #include "datapath/poll_lock.h"
+#include "datapath/tcp_socket.h"
 #include "datapath/time_source.h"
 #include "datapath/wake_token.h"
 #include "mechanism/cpu/pause.h"
@@ -29,13 +31,21 @@ constexpr Nanos kLongestSleep = Nanos::millis(250);  // of the thread, and of a 
 constexpr std::chrono::microseconds kFullNap{20};  // while no channel has room
 
 // Until one of the files is readable, or the event is raised, which this takes back.
-void wait_for(int event, const std::vector<int>& files) {
+void wait_for(int event, const std::vector<int>& files, Nanos longest) {
   std::vector<pollfd> wanted{{event, POLLIN, 0}};
   for (const int file : files) wanted.push_back({file, POLLIN, 0});
-  const timespec limit{0, kLongestSleep.count()};
+  const timespec limit{0, longest.count()};
   ::ppoll(wanted.data(), wanted.size(), &limit, nullptr);
   uint64_t wakes = 0;
   [[maybe_unused]] const ssize_t n = ::read(event, &wakes, sizeof wakes);
+}
+
+// Each guest may have less time for it, or not let its owner sleep.
+void sleep_behind(std::span<GuestQueue* const> guests, Nanos limit,
+                  const GuestQueue::Sleep& sleep) {
+  if (guests.empty()) return sleep(limit);
+  guests.front()->wait_by(
+      limit, [&](Nanos less) { sleep_behind(guests.subspan(1), less, sleep); });
 }
 
 }  // namespace
@@ -126,6 +136,25 @@ class NetQueue final : public DatapathQueue {
   bool ended_ = false;
 };
 
+// What the queues wake, in whose sleep the thread sleeps. It has no requests.
+class NetBell final : public DatapathQueue {
+ public:
+  int file() const { return event_.get(); }
+
+  uint32_t poll(std::span<Request*>) override { return 0; }
+  bool pending() const override { return false; }
+  Request* finish(Request&) override { return nullptr; }
+  void flush(Request&) override {}
+  void wait(Nanos) override {}
+  void wake() override {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
+  }
+
+ private:
+  const Fd event_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+};
+
 NetWorkerDatapath::NetWorkerDatapath(Datapath& of, uint32_t typed_capacity)
     : of_(of), typed_capacity_(typed_capacity) {
   for (uint32_t i = 0; i < of.queues(); ++i) {
@@ -136,9 +165,15 @@ NetWorkerDatapath::NetWorkerDatapath(Datapath& of, uint32_t typed_capacity)
 Result<std::unique_ptr<NetWorkerDatapath>> NetWorkerDatapath::open(Datapath& of,
                                                                    uint32_t typed_capacity) {
   std::unique_ptr<NetWorkerDatapath> opened(new NetWorkerDatapath(of, typed_capacity));
-  opened->event_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!opened->event_.valid()) {
+  opened->bell_ = std::make_unique<NetBell>();
+  if (opened->bell_->file() < 0) {
     return Error{std::string("cannot make an eventfd: ") + std::strerror(errno)};
+  }
+  for (uint32_t i = 0; i < of.queues(); ++i) {
+    auto* const guest = dynamic_cast<GuestQueue*>(&of.queue(WorkerId{i}));
+    if (guest == nullptr) break;
+    guest->join(*opened->bell_);
+    opened->guests_.push_back(guest);
   }
   opened->thread_ = std::thread([net = opened.get()] { net->run(); });
   return opened;
@@ -148,8 +183,7 @@ NetWorkerDatapath::~NetWorkerDatapath() {
   if (!thread_.joinable()) return;
   ended_.store(true, std::memory_order_seq_cst);
   begin();
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
+  bell_->wake();
   of_.queue(WorkerId{0}).wake();
   thread_.join();
   for (DatapathQueue* queue : delegated_) queue->delegate_to(nullptr);
@@ -170,19 +204,13 @@ void NetWorkerDatapath::expose(OpenMetrics& out) const {
              "Requests that the net worker handed to workers.");
   out.counter(handed_out());
   out.family("rubato_net_worker_refused", "counter",
-             "Requests that found the net worker's queue of their type full.");
+             "Requests refused as their type had too many unfinished ones.");
   for (uint32_t slot = 0; slot < kSlots; ++slot) {
     const std::string type = slot == kGroups ? "groups" : std::to_string(slot);
     if (refused_[slot].value() > 0) {
       out.counter(refused_[slot].value(), OpenMetrics::label("type", type));
     }
   }
-}
-
-void NetWorkerDatapath::drain() {
-  of_.drain();
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
 }
 
 void NetWorkerDatapath::begin() {
@@ -224,8 +252,10 @@ bool NetWorkerDatapath::receive() {
 void NetWorkerDatapath::queue_up(Request* request) {
   while (request != nullptr) {
     const uint32_t slot = request->group != 0 ? kGroups : slot_of(request->type);
-    if (typed_[slot].size() >= typed_capacity_) hand_out();
-    if (typed_[slot].size() < typed_capacity_) {
+    std::atomic<uint32_t>& unfinished = unfinished_[slot].count;
+    if (unfinished.load(std::memory_order_relaxed) < typed_capacity_) {
+      unfinished.fetch_add(1, std::memory_order_relaxed);
+      request->unfinished = &unfinished;
       typed_[slot].push_back(request);
       ++held_;
       return;
@@ -280,13 +310,11 @@ NetQueue* NetWorkerDatapath::with_room() {
 
 // False: the queues have nothing to sleep on.
 bool NetWorkerDatapath::prepare_sleep() {
-  for (uint32_t i = 0; i < of_.queues(); ++i) {
-    auto* const guest = dynamic_cast<GuestQueue*>(&of_.queue(WorkerId{i}));
-    if (guest == nullptr) break;
+  for (const GuestQueue* guest : guests_) {
     if (guest->files().empty()) return false;
     files_.insert(files_.end(), guest->files().begin(), guest->files().end());
   }
-  if (!files_.empty()) return true;
+  if (!guests_.empty()) return true;
   for (uint32_t i = 1; i < of_.queues(); ++i) {
     DatapathQueue& queue = of_.queue(WorkerId{i});
     if (!queue.delegate_to(&of_.queue(WorkerId{0}))) return false;
@@ -299,8 +327,9 @@ void NetWorkerDatapath::sleep() {
   for (uint32_t i = 0; i < of_.queues(); ++i) {
     if (of_.queue(WorkerId{i}).pending()) return;
   }
-  files_.empty() ? of_.queue(WorkerId{0}).wait(kLongestSleep, delegated_)
-                 : wait_for(event_.get(), files_);
+  if (guests_.empty()) return of_.queue(WorkerId{0}).wait(kLongestSleep, delegated_);
+  sleep_behind(guests_, kLongestSleep,
+               [this](Nanos limit) { wait_for(bell_->file(), files_, limit); });
 }
 
 }  // namespace rubato

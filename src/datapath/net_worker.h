@@ -7,9 +7,10 @@
 // poll takes from the worker's channel, then from those of others, so that a request waits at no
 // busy worker while another one is idle. What becomes of it then is the policy's business.
 //
-// Flow control is by type: a request that finds the queue of its type full is refused, whatever the
-// other queues hold. Types from limits::kTypes - 1 on share a queue; requests of groups, the
-// control plane among them, have one of their own. Where channels have no room, types take turns.
+// Flow control is by type: of each so many requests may wait or run, here and at the workers, and
+// one more is refused, whatever the others have. Types from limits::kTypes - 1 on count as one;
+// requests of groups, the control plane among them, as another one. Where channels have no room,
+// types take turns.
 //
 // Replies leave as without a net worker, by the worker that ran the request. The thread begins with
 // the first poll of a worker, so that arrivals before that wait in the network. It spins while it
@@ -33,17 +34,18 @@
 #include "base/limits.h"
 #include "base/result.h"
 #include "datapath/datapath.h"
-#include "datapath/tcp_socket.h"
 #include "metrics/counter.h"
 #include "metrics/open_metrics.h"
 
 namespace rubato {
 
+class GuestQueue;
+class NetBell;
 class NetQueue;
 
 class NetWorkerDatapath final : public Datapath {
  public:
-  static constexpr uint32_t kTypedCapacity = 4096;  // requests of a type that wait here
+  static constexpr uint32_t kTypedCapacity = 4096;  // unfinished requests of a type
   static constexpr uint32_t kChannelCapacity = 64;  // requests on their way to a worker
   static constexpr Nanos kSpin = Nanos::micros(50);
 
@@ -53,7 +55,7 @@ class NetWorkerDatapath final : public Datapath {
   // The workers have ended.
   ~NetWorkerDatapath() override;
 
-  // Requests that were refused since the queue of their type was full; all, and of a slot of type.
+  // Requests that were refused since their type had too many; all, and of a slot of type.
   uint64_t refused() const;
   uint64_t refused_of(uint32_t type) const { return refused_[slot_of(type)].value(); }
   // Requests that went to workers.
@@ -63,7 +65,7 @@ class NetWorkerDatapath final : public Datapath {
   uint32_t queues() const override { return of_.queues(); }
   DatapathQueue& queue(WorkerId worker) override;
   Nanos begin_drain() override { return of_.begin_drain(); }
-  void drain() override;
+  void drain() override { of_.drain(); }
   uint64_t in_flight() const override { return of_.in_flight(); }
   DatapathStats stats() const override { return of_.stats(); }
   void for_each_flow(const std::function<void(const FlowInfo&)>& visit) override {
@@ -97,9 +99,14 @@ class NetWorkerDatapath final : public Datapath {
   Datapath& of_;
   const uint32_t typed_capacity_;
   std::vector<std::unique_ptr<NetQueue>> queues_;
+  struct alignas(limits::kCacheLineBytes) Unfinished {
+    std::atomic<uint32_t> count{0};
+  };
+  std::array<Unfinished, kSlots> unfinished_;  // relaxed: the net worker alone adds
   std::array<Counter, kSlots> refused_;
   Counter handed_out_;
-  Fd event_;  // ends the sleep of the thread where it sleeps by files
+  std::unique_ptr<NetBell> bell_;     // ends the sleep of the thread where it sleeps by files
+  std::vector<GuestQueue*> guests_;   // all queues, or none
   std::atomic<bool> begun_{false};
   std::atomic<bool> ended_{false};
 
@@ -108,7 +115,7 @@ class NetWorkerDatapath final : public Datapath {
   uint32_t held_ = 0;      // in those
   uint32_t turn_ = 0;      // the type whose turn it is
   uint32_t next_ = 0;      // the worker that comes next
-  std::vector<int> files_;                 // of all queues
+  std::vector<int> files_;                 // of the guests
   std::vector<DatapathQueue*> delegated_;  // their events end a wait of the first queue
   bool can_sleep_ = false;
   std::thread thread_;

@@ -27,7 +27,9 @@ bool QueueSleep::may_sleep() {
 }
 
 Nanos QueueSleep::longest(Nanos limit) const {
-  return std::max(queue_->can_sleep() ? limit : std::min(limit, queue_->nap()), Nanos());
+  const Nanos nap = queue_->nap();
+  const bool may_sleep = queue_->can_sleep() && nap == Nanos();
+  return std::max(may_sleep ? limit : std::min(limit, nap), Nanos());
 }
 
 void QueueSleep::wait(Nanos limit) {

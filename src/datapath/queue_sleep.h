@@ -25,7 +25,8 @@ class QueueSleep {
 
   // Pushes; false: the queue can neither sleep nor nap, or has something left over.
   bool may_sleep();
-  // The longest that wait() may take: `limit`, or the nap of a queue that cannot sleep.
+  // The longest that wait() may take: `limit`, or the nap of a queue that cannot sleep or that no
+  // descriptor would wake.
   Nanos longest(Nanos limit) const;
   // Requires may_sleep(), and a limit that longest() gave.
   void wait(Nanos limit);

@@ -43,6 +43,8 @@ struct ServerOptions {
   uint32_t sessions_per_address = 0;
   std::string agent_bind = "127.0.0.1";
   int32_t agent_port = -1;
+  std::string trace_file;
+  uint32_t trace_events = 100'000;
 
   template <class V>
   static void visit(ServerOptions& o, V&& v);
@@ -107,6 +109,14 @@ void ServerOptions::visit(ServerOptions& o, V&& v) {
                "RPC sessions at most from one client address; 0 = as many as max_connections",
                kLive},
     o.sessions_per_address);
+  v(OptionInfo{"trace_file", "", 0, 0,
+               "file of a trace of what the workers do, for Perfetto, which begins as the server "
+               "runs; empty = none",
+               kLibrary},
+    o.trace_file);
+  v(OptionInfo{"trace_events", "", 1, 1e9, "events at which a trace ends, at some 90 bytes each",
+               kLibrary},
+    o.trace_events);
 }
 
 }  // namespace rubato

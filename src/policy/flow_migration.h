@@ -8,11 +8,13 @@
 // What a worker publishes for all to read: its load in the two lowest bits, above them the number
 // of the published flow plus one, 0 = none.
 //
-// Ours, where the paper is silent: a worker that stays overloaded publishes another flow after as
-// many rounds again; a flow that was adopted is not published by its adopter, so that it does not
-// wander, nor by the worker that it came from, where requests of it may still wait; and a rule is
-// removed again when it is old and the worker that the flow came from is Light, or when its adopter
-// has too many.
+// Ours, where the paper is silent: a worker that receives nothing is Light at once, since how many
+// rounds of nothing it has is a matter of how fast it looks; one that stays overloaded publishes
+// another flow after as many rounds again; a flow that was adopted is not published by its adopter,
+// so that it does not wander, nor by the worker that it came from, where requests of it may still
+// wait; and a rule is removed again when it is old and the worker that the flow came from is Light,
+// or when its adopter has too many. A host that refuses to remove it is asked once more when it is
+// old again: the flow may have gone, or be underway in an earlier move.
 #pragma once
 
 #include <array>
@@ -59,6 +61,7 @@ class FlowMigration {
     uint64_t flow = 0;
     WorkerId from;
     Instant since;
+    bool refused = false;  // to be taken back
   };
   static constexpr uint32_t kMostAdopted = 16;
 
@@ -111,15 +114,18 @@ class FlowMigration {
   template <class H>
   void round(Worker& worker, WorkerId me, uint32_t received, H& host) const {
     count(worker, received);
-    const uint64_t hint = host.hint(me);
-    note_taken(worker, hint, host);
-    // Fails if another worker has taken the flow; then the next round says it.
-    if (load_of(hint) != worker.load && host.publish_hint(me, hint, hint_of(worker.load))) {
-      worker.offered = 0;
-    }
-    unsteer_flow(worker, host);
+    tell(worker, me, host);
   }
 
+  // Called by worker `me` when it receives nothing: until something comes no round of its will, and
+  // how many those are is a matter of how fast it looks.
+  template <class H>
+  void ran_dry(Worker& worker, WorkerId me, H& host) const {
+    worker.load = Load::kLight;
+    worker.above = worker.below = 0;
+    worker.publish = false;
+    tell(worker, me, host);
+  }
   // Called by worker `me` before it runs this job.
   template <class H>
   void running(Worker& worker, WorkerId me, const Job& job, H& host) const {
@@ -145,7 +151,7 @@ class FlowMigration {
     if (!host.publish_hint(victim, hint, hint_of(Load::kOverloaded))) return false;
     const uint64_t flow = (hint >> 2) - 1;
     if (!host.steer(flow, me)) return false;
-    if (worker.adopted == kMostAdopted) forget_oldest(worker, host);
+    while (worker.adopted == kMostAdopted) forget_oldest(worker, host);
     RUBATO_DCHECK(worker.adopted < kMostAdopted);
     worker.flows[worker.adopted++] = {flow, victim, host.now()};
     return true;
@@ -153,6 +159,18 @@ class FlowMigration {
 
  private:
   static constexpr uint64_t hint_of(Load load) { return static_cast<uint64_t>(load); }
+
+  // What the others are to know, and hear of it.
+  template <class H>
+  void tell(Worker& worker, WorkerId me, H& host) const {
+    const uint64_t hint = host.hint(me);
+    note_taken(worker, hint, host);
+    // Fails if another worker has taken the flow; then the next round says it.
+    if (load_of(hint) != worker.load && host.publish_hint(me, hint, hint_of(worker.load))) {
+      worker.offered = 0;
+    }
+    unsteer_flow(worker, host);
+  }
 
   // Three rounds in a row on one side of a threshold change the state; a round between the two
   // thresholds begins anew.
@@ -209,9 +227,11 @@ class FlowMigration {
   template <class H>
   void forget_oldest(Worker& worker, H& host) const {
     RUBATO_DCHECK(worker.adopted > 0);
-    host.unsteer(worker.flows[0].flow);
+    const Adopted oldest = worker.flows[0];
+    const bool stays = !host.unsteer(oldest.flow) && !oldest.refused;
     for (uint32_t i = 1; i < worker.adopted; ++i) worker.flows[i - 1] = worker.flows[i];
     --worker.adopted;
+    if (stays) worker.flows[worker.adopted++] = {oldest.flow, oldest.from, host.now(), true};
   }
 
   Config config_;

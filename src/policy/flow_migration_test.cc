@@ -115,6 +115,19 @@ TEST_F(FlowMigrationTest, three_rounds_below_bring_it_back_step_by_step) {
   EXPECT_EQ(load(), Load::kLight);
 }
 
+TEST_F(FlowMigrationTest, who_receives_nothing_is_light_and_offers_no_flow) {
+  overload();
+  runs(7);
+  ASSERT_TRUE(offers_a_flow());
+  policy.ran_dry(victim, kVictim, host);
+  EXPECT_EQ(load(), Load::kLight);
+  EXPECT_FALSE(offers_a_flow());
+  rounds({33, 33});
+  EXPECT_EQ(load(), Load::kLight) << "three rounds again";
+  rounds({33});
+  EXPECT_EQ(load(), Load::kBusy);
+}
+
 TEST_F(FlowMigrationTest, an_overloaded_worker_between_the_thresholds_stays_so) {
   overload();
   rounds({31, 31, 32, 31, 31, 48, 0, 0, 40});
@@ -297,6 +310,58 @@ TEST_F(FlowMigrationTest, the_oldest_of_too_many_rules_goes) {
   EXPECT_EQ(host.arrives_at(0, kVictim), kVictim);
   for (uint64_t flow = 1; flow < FlowMigration::kMostAdopted; ++flow) {
     EXPECT_EQ(host.arrives_at(flow, kVictim), kThief) << flow;
+  }
+  EXPECT_EQ(thief.adopted, FlowMigration::kMostAdopted);
+}
+
+// A host that can take no rule back while an earlier move is underway.
+struct SlowHost : SbbHost {
+  using SbbHost::SbbHost;
+  bool unsteer(uint64_t flow) { return settled && SbbHost::unsteer(flow); }
+  bool settled = false;
+};
+
+class RefusedRuleTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const uint64_t offer = uint64_t{2} | (7 + 1) << 2;  // Overloaded, flow 7
+    ASSERT_TRUE(host.publish_hint(kVictim, 0, offer));
+    ASSERT_TRUE(policy.adopt(thief, kThief, kVictim, host));
+    ASSERT_TRUE(host.publish_hint(kVictim, 2, 0));
+    age();
+  }
+  // The rules have their life once more.
+  void age() {
+    now = now + Nanos::millis(100);
+    host.set_now(now);
+    policy.round(thief, kThief, 0, host);
+  }
+
+  FlowMigration policy{{.published = true}};
+  SlowHost host{4};
+  FlowMigration::Worker thief;
+  Instant now;
+};
+
+TEST_F(RefusedRuleTest, is_taken_back_when_it_is_old_again) {
+  EXPECT_EQ(host.arrives_at(7, kVictim), kThief);
+  EXPECT_EQ(thief.adopted, 1u);
+  host.settled = true;
+  age();
+  EXPECT_EQ(host.arrives_at(7, kVictim), kVictim);
+  EXPECT_EQ(thief.adopted, 0u);
+}
+
+TEST_F(RefusedRuleTest, is_forgotten_at_the_second_refusal) {
+  age();
+  EXPECT_EQ(thief.adopted, 0u);
+}
+
+TEST_F(RefusedRuleTest, makes_room_for_another_flow) {
+  for (uint64_t flow = 8; flow < 8 + 3 * FlowMigration::kMostAdopted; ++flow) {
+    ASSERT_TRUE(host.publish_hint(kVictim, host.hint(kVictim), uint64_t{2} | (flow + 1) << 2));
+    ASSERT_TRUE(policy.adopt(thief, kThief, kVictim, host));
+    EXPECT_EQ(host.arrives_at(flow, kVictim), kThief);
   }
   EXPECT_EQ(thief.adopted, FlowMigration::kMostAdopted);
 }

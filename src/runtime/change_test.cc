@@ -86,6 +86,29 @@ TEST(Change, is_refused_with_a_line_for_what_takes_a_restart_or_does_not_fit) {
   EXPECT_EQ(server.runtime->options().policy, "synergy");
 }
 
+TEST(Change, leaves_what_a_manager_of_cores_goes_by) {
+  LetterServer server("synergy", 2);
+  server.options.cores = "reactive";
+  server.options.cores_managed = true;
+  server.start();
+  const std::string why =
+      ": the manager of cores goes by what the server started with: takes a restart";
+  SchedulerOptions options = server.runtime->scheduler_options();
+  options.cores = "adaptive";
+  EXPECT_EQ(complaint(server, options), "cores" + why);
+  options = server.runtime->scheduler_options();
+  options.cores_settings["time_scale"] = "3";
+  EXPECT_EQ(complaint(server, options), "cores_set" + why);
+  options = server.runtime->scheduler_options();
+  options.guaranteed_cores = 0;
+  EXPECT_EQ(complaint(server, options), "guaranteed_cores" + why);
+  options = server.runtime->scheduler_options();
+  options.policy = "fcfs";
+  EXPECT_EQ(complaint(server, options), "");
+  wait_for_changes(server, 1);
+  EXPECT_EQ(server.runtime->options().cores, "reactive");
+}
+
 TEST(Change, waits_for_what_runs_while_other_requests_wait_for_it) {
   LetterServer server("synergy", 2);
   std::atomic<bool> runs{false};

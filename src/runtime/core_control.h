@@ -96,8 +96,9 @@ class CoreControl {
   // In place of look(), for a manager of cores: at most `most` workers have a core from now on, the
   // guaranteed ones at least, and if the order is `fresh` so many have. Until unmanage() nobody
   // looks. wake(worker) is called for each worker that got a core, which may sleep in its datapath
-  // queue. Returns what the allocator would have seen, of the time since the last call. Any thread;
-  // waits for a look that runs.
+  // queue. Returns what the allocator would have seen, of the time since the last call, but for the
+  // cores: those that workers have now, or are about to give up. Any thread; waits for a look that
+  // runs.
   template <class SampleOf, class Wake>
   overload::CoreSignals manage(Instant at, uint32_t most, bool fresh, SampleOf&& sample_of,
                                bool stranded, Wake&& wake);
@@ -216,6 +217,7 @@ overload::CoreSignals CoreControl::manage(Instant at, uint32_t most, bool fresh,
   for (; fresh && seen.cores < limit_; ++seen.cores) {
     if (const uint32_t woken = grant_one(); woken != kNobody) wake(WorkerId{woken});
   }
+  seen.cores = static_cast<uint32_t>(counts().granted);
   next_look_ns_.store(Instant::never().ns(), std::memory_order_relaxed);
   looking_.clear(std::memory_order_release);
   return seen;

@@ -54,6 +54,16 @@ std::string_view header_of(std::string_view head, const std::string& name) {
   return value;
 }
 
+// A browser names the site whose page asks; other programs do not. A page of another site cannot
+// know the token, nor send it without a leave that is never given here; this is for one that does.
+bool is_of_another_site(std::string_view head) {
+  const std::string_view origin = header_of(head, "origin");
+  if (origin.empty()) return false;
+  const size_t scheme = origin.find("://");
+  return scheme == std::string_view::npos ||
+         in_lower_case(origin.substr(scheme + 3)) != in_lower_case(header_of(head, "host"));
+}
+
 // Whoever accepts anything else gets the older format, which all understand.
 bool accepts_open_metrics(std::string_view head) {
   const std::string value = in_lower_case(header_of(head, "accept"));
@@ -120,7 +130,8 @@ void expose(OpenMetrics& out, const ExporterStats& stats) {
   out.counter(stats.displaced, OpenMetrics::label("reason", "displaced"));
   out.counter(stats.late, OpenMetrics::label("reason", "late"));
   out.family("rubato_metrics_sets_denied", "counter",
-             "Requests to the metrics port that were to set an option, without the token.");
+             "Requests to the metrics port that were to set an option, without the token or from "
+             "another site's page.");
   out.counter(stats.denied);
 }
 
@@ -266,6 +277,10 @@ Result<Exporter::Setting> Exporter::allowed(const ExporterClient& client) {
   if (token.empty()) {
     return Error{response("403 Forbidden", kText,
                           "read only: the server has no --metrics-set-token\n")};
+  }
+  if (is_of_another_site(head)) {
+    ++stats_.denied;
+    return Error{response("403 Forbidden", kText, "the page that asks is of another site\n")};
   }
   const std::string_view claim = header_of(head, "authorization");
   const bool bears = in_lower_case(claim.substr(0, kScheme.size())) == kScheme;

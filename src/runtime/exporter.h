@@ -5,7 +5,8 @@
 // It shares with the workers only the data that its callbacks read, so it answers while they are
 // overloaded.
 // One request per connection: GET, or where the program lets it, POST /set?NAME=VALUE (URL-encoded)
-// with the header "Authorization: Bearer TOKEN", which sets an option. /metrics is OpenMetrics for
+// with the header "Authorization: Bearer TOKEN", which sets an option, but not for pages of another
+// origin (RFC 6454). /metrics is OpenMetrics for
 // clients that accept it, else the older text; brief, or with ?detail=all everything.
 // Connections are served side by side, so that a connection that sends nothing, or does not read,
 // keeps no other waiting. Each has a limited time for its whole request and reply. Their number is
@@ -37,7 +38,7 @@ namespace rubato {
 struct ExporterStats {
   uint64_t displaced = 0;  // closed to make room for another
   uint64_t late = 0;       // ran out of their time
-  uint64_t denied = 0;     // were to set an option, without the token; they had a reply
+  uint64_t denied = 0;     // were not allowed to set an option; they had a reply
 };
 
 void expose(OpenMetrics& out, const ExporterStats& stats);

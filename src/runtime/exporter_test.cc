@@ -259,6 +259,26 @@ TEST_F(SettingTest, a_set_that_waits_holds_up_nobody_else) {
   EXPECT_EQ(options_, (std::map<std::string, std::string>{{"a", "slow"}, {"b", "1"}}));
 }
 
+TEST_F(SettingTest, pages_of_other_sites_do_not) {
+  const auto from = [this](const std::string& origin) {
+    return set("policy=ps",
+               std::string(kRight) + "Host: Here:6402\r\nOrigin: " + origin + "\r\n");
+  };
+  for (const char* origin : {"null", "http://there:6402", "http://here", "http://here:64021",
+                             "http://there/here:6402", "here:6402"}) {
+    const std::string reply = from(origin);
+    EXPECT_TRUE(reply.starts_with("HTTP/1.1 403 ")) << origin;
+    EXPECT_EQ(reply.find("Access-Control"), std::string::npos);
+  }
+  EXPECT_TRUE(options_.empty());
+  EXPECT_TRUE(from("http://here:6402").starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(from("https://HERE:6402").starts_with("HTTP/1.1 200 "));
+  // Before it sends such a header, a browser asks whether it may.
+  const std::string leave = ask(*exporter_, "OPTIONS /set?policy=ps HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(leave.starts_with("HTTP/1.1 405 ")) << leave;
+  EXPECT_EQ(leave.find("Access-Control"), std::string::npos);
+}
+
 TEST_F(SettingTest, nobody_else_does) {
   for (const char* header : {"", "Authorization: Bearer\r\n", "Authorization: Bearer \r\n",
                              "Authorization: Bearer a-token-of-some-lengt\r\n",

@@ -17,6 +17,9 @@ struct RuntimeOptions : SchedulerOptions {
 
   sched::GroupWeights groups{};    // of the program's own groups
   CreditSource* credits = nullptr;  // the server's, for `coresync`; outlives the runtime
+  // A manager of cores goes by the allocator, its settings and the guaranteed cores as they are at
+  // the start: they do not change.
+  bool cores_managed = false;
   Nanos slow_threshold = Nanos::millis(10);  // Application::slow is called from this latency on
   bool record_arrivals = false;  // count arrivals, see Runtime::arrivals
   bool record_requests = false;  // have rings for them, see Runtime::request_rings

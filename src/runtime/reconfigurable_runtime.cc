@@ -97,6 +97,18 @@ Status check_restart(const SchedulerOptions& from, const SchedulerOptions& to) {
                        : "target_delay: needs overload aqm, which refuses what is late"};
 }
 
+// What a manager of cores was told when the server joined it.
+Status check_managed(const RuntimeOptions& from, const SchedulerOptions& to) {
+  if (!from.cores_managed) return Done{};
+  const char* fixed = from.cores != to.cores                         ? "cores"
+                      : from.cores_settings != to.cores_settings     ? "cores_set"
+                      : from.guaranteed_cores != to.guaranteed_cores ? "guaranteed_cores"
+                                                                     : nullptr;
+  if (fixed == nullptr) return Done{};
+  return Error{std::string(fixed) +
+               ": the manager of cores goes by what the server started with: takes a restart"};
+}
+
 // Is the difference one that LiveSettings does not have?
 bool differ(SchedulerOptions from, const SchedulerOptions& to) {
   from.drain_limit = to.drain_limit;
@@ -230,6 +242,7 @@ Status ReconfigurableRuntime::change_locked(const SchedulerOptions& wanted) {
   SchedulerOptions before = options;
   before.refusal_rule = settings().refusal_rule();
   if (Status may = check_restart(before, wanted); !may.ok()) return may;
+  if (Status may = check_managed(options, wanted); !may.ok()) return may;
   const bool anew = differ(options, wanted);
   const bool another_clock = wanted.preemption_clock != options.preemption_clock;
   static_cast<SchedulerOptions&>(options) = wanted;

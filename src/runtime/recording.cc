@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/recording.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,14 +72,16 @@ void Recording::work() {
   }
 }
 
-Status make_way_for_file(const std::string& path) {
+Result<int> make_file_anew(const std::string& path) {
   struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return Done{};  // making it says what is wrong
-  if (!S_ISREG(info.st_mode)) errno = EINVAL;
-  if (!S_ISREG(info.st_mode) || ::unlink(path.c_str()) != 0) {
-    return Error{"cannot write '" + path + "': " + std::strerror(errno)};
+  int fd = -1;
+  if (::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    errno = EINVAL;
+  } else if (::unlink(path.c_str()) == 0 || errno == ENOENT) {
+    fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
   }
-  return Done{};
+  if (fd < 0) return Error{"cannot write '" + path + "': " + std::strerror(errno)};
+  return fd;
 }
 
 Status set_file_aside(const std::string& path) {

@@ -68,9 +68,9 @@ class Recording {
   std::thread thread_;
 };
 
-// Removes the file that has the name, which its readers keep, so that a new one can be made. Leaves
-// what is no file and fails with one line.
-Status make_way_for_file(const std::string& path);
+// Makes the file for its owner to write and its group to read, and returns a descriptor. One that
+// has the name is removed, which its readers keep; what is no file stays. Fails with one line.
+Result<int> make_file_anew(const std::string& path);
 
 inline constexpr int kMostAside = 5;
 

@@ -158,8 +158,9 @@ class Runtime {
 
   // A manager of cores, of which there is one at a time, decides in place of the allocator: at most
   // `most` workers have a core, and so many do if the order is `fresh`. Returns what the allocator
-  // would have seen since the last call; without an allocator nothing. Null: the allocator decides
-  // again, on at most as many cores as before. A change of the policy forgets it all. Any thread.
+  // would have seen since the last call, with the cores that workers have or are about to give up;
+  // without an allocator nothing. Null: the allocator decides again, on at most as many cores as
+  // before. A change of the policy forgets it all. Any thread.
   virtual overload::CoreSignals manage_cores(std::optional<uint32_t> most, bool fresh) = 0;
 
   // Any thread.

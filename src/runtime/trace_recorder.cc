@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/trace_recorder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -49,7 +51,9 @@ void TraceRecorder::want(uint32_t trace) {
 }
 
 Status TraceRecorder::begin() {
-  if (Status free = make_way_for_file(options_.file); !free.ok()) return free;
+  Result<int> made = make_file_anew(options_.file);
+  if (!made.ok()) return Error{made.error()};
+  ::close(*made);  // the trace opens it by its name
   auto opened = Trace::open(options_.file, {.events = options_.events, .from = {}},
                             static_cast<uint32_t>(rings_.size()), types_);
   if (!opened.ok()) return Error{opened.error()};

@@ -260,6 +260,15 @@ TEST_F(TraceRecorderTest, five_files_that_are_set_aside_are_kept) {
   EXPECT_FALSE(std::filesystem::exists(named(kMostAside + 1)));
 }
 
+TEST_F(TraceRecorderTest, a_file_is_for_its_owner_and_the_group_to_read) {
+  std::ofstream(path_) << "of before";
+  std::filesystem::permissions(path_, std::filesystem::perms(0666));
+  const auto recording = recorder();
+  ASSERT_TRUE(recording->record(true).ok());
+  EXPECT_EQ(std::filesystem::status(path_).permissions(), std::filesystem::perms(0640));
+  ASSERT_TRUE(recording->finish().ok());
+}
+
 TEST_F(TraceRecorderTest, a_file_that_cannot_be_written_is_refused_in_one_line) {
   const auto name = [](uint32_t) { return std::string("get"); };
   TraceRecorder nowhere({"/nowhere/x", 1000}, {&rings_[0]}, 1, name);

@@ -76,10 +76,15 @@ struct SimContext {
   bool polled() const { return costs().nic.delivery == Delivery::kPolled; }
   // Do idle workers take from the rings of others?
   bool helps() const { return polled() && costs().nic.help_after > Nanos() && !kOwnArrivals<P>; }
-  // Does an idle worker see things when it comes round to them only?
+  // Does an idle worker see things in a step of its own only: when it comes round to them or, where
+  // that takes no time, at the same moment?
+  bool looks_round() const { return goes_round() || looks_in_step(); }
   bool goes_round() const {
     const Nanos round = costs().worker.idle_round + costs().worker.idle_round_each;
     return polled() && !Server::kElastic && round > Nanos();
+  }
+  bool looks_in_step() const {
+    return helps() && !Server::kElastic && !goes_round() && costs().nic.help_looks > Nanos();
   }
   ManagerId group_of(uint32_t worker) const {
     return manager_of(policy, WorkerId{worker}, setup.workers);

@@ -119,19 +119,17 @@ class Engine {
   void process(const Event& event) {
     const Instant before = context_.now();
     context_.host.meter().advance(event.at);
-    if constexpr (Server::kIdeal) context_.source = event.source;
+    context_.source = event.source;
     if (context_.sources.is_worker(event.source)) [[likely]] {
       workers_[event.source].on_event();
     } else {
       process_other(event.source, before);
     }
-    if constexpr (kDispatches<P> || kManages<P>) {
-      do {
-        workers_.forget_refused_starts();
-        if constexpr (kDispatches<P>) slow_path_.dispatch(event.source);
-        if constexpr (kManages<P>) managers_.run_pending();
-      } while (workers_.refused_a_start());
-    }
+    do {
+      workers_.forget_refused_starts();
+      if constexpr (kDispatches<P>) slow_path_.dispatch(event.source);
+      if constexpr (kManages<P>) managers_.run_pending();
+    } while (workers_.refused_a_start() || workers_.help_in_step());
     workers_.end_event();
     if constexpr (Server::kElastic) load_.arrivals.follow();
   }
@@ -143,7 +141,7 @@ class Engine {
       return note_arrival();
     }
     if (source == sources.adapt()) return slow_path_.on_event();
-    if (context_.helps() && source == sources.helps()) return workers_.help();
+    if (context_.helps() && source == sources.helps()) return workers_.rings().on_event();
     if (sources.is_manager(source)) return managers_.on_event(sources.manager_of(source));
     if constexpr (Server::kElastic) {
       if (source == sources.cores()) return load_.cores.on_event();

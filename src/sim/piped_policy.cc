@@ -203,18 +203,18 @@ class Conversation {
   }
 
   Job* ask_next(WorkerId me, Verbs& host) {
-    taken_.clear();
     const Words reply = ask("next", text({me.value}), host);
     Job* chosen = nullptr;
     if (reply.size() != 1 || (reply[0] != "-" && (chosen = give_back(reply[0])) == nullptr)) {
       fail("next", "returns neither None nor a request that it has taken");
     }
-    if (!taken_.empty()) {
-      const Job& lost = *taken_.front();
-      fail("next", "loses the request " + named(lost.type, lost.arrived) +
-                       ": takes it, and neither returns it nor puts it back");
-    }
+    check_taken("next", "neither returns it nor puts it back");
     return chosen;
+  }
+
+  void ask_dispatch(Verbs& host) {
+    ask("dispatch", "", host);
+    check_taken("dispatch", "does not put it anywhere");
   }
 
   // After a run to its end: a request that is left is one that no worker will take.
@@ -243,6 +243,13 @@ class Conversation {
 
   [[noreturn]] static void fail(std::string_view hook, const std::string& why) {
     throw Broken{std::string(hook) + " " + why};
+  }
+
+  // What the hook has taken must be somewhere.
+  void check_taken(const char* hook, const char* fault) const {
+    if (taken_.empty()) return;
+    const Job& lost = *taken_.front();
+    fail(hook, "loses the request " + named(lost.type, lost.arrived) + ": takes it, and " + fault);
   }
 
   std::string named(uint32_t type, Instant arrived) const {
@@ -290,7 +297,9 @@ class Conversation {
   }
 
   std::string take(std::string_view hook, QueueRef q, Verbs& host) {
-    if (hook != "next") fail(hook, "takes a request, as only next may");
+    if (hook != "next" && hook != "dispatch") {
+      fail(hook, "takes a request, as only next and dispatch may");
+    }
     Job* const job = host.take(q);
     if (job == nullptr) return "-";
     taken_.push_back(job);
@@ -469,9 +478,27 @@ class PipedPolicy {
     return {};
   }
 
- private:
+ protected:
   Conversation& with_;
 };
+
+// One that pushes: a host calls `dispatch` after each event.
+class PushingPolicy : public PipedPolicy {
+ public:
+  using PipedPolicy::PipedPolicy;
+
+  template <class H>
+  void dispatch(Central&, H& host) const {
+    VerbsOf<H> verbs(host);
+    with_.ask_dispatch(verbs);
+  }
+};
+
+template <class P>
+Outcome run(const Setup& setup, Conversation& conversation, const Watch& watch) {
+  Engine<P, StaticServer> engine(setup, {&conversation}, watch);
+  return engine.run();
+}
 
 // Of "pipe:IN,OUT"; nothing = it is not that.
 std::optional<std::pair<int, int>> descriptors_of(std::string_view policy) {
@@ -506,8 +533,9 @@ Result<Outcome> simulate_piped(std::string_view policy, const Setup& setup, cons
   const NoPipeSignal quiet;
   try {
     Conversation conversation(descriptors->first, descriptors->second, setup);
-    Engine<PipedPolicy, StaticServer> engine(setup, {&conversation}, watch);
-    Outcome outcome = engine.run();
+    Outcome outcome = conversation.has("dispatch")
+                          ? run<PushingPolicy>(setup, conversation, watch)
+                          : run<PipedPolicy>(setup, conversation, watch);
     if (!outcome.stopped) conversation.check_end(outcome);
     return outcome;
   } catch (const Broken& broken) {

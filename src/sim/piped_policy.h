@@ -14,8 +14,8 @@
 //                            no job of `next`, no end of `quantum`
 //
 // Its queues are `own` of each worker, and limits::kTypes each of `shared` and `ordered` (by
-// policy_word). All but `dispatch`, `explain` and what extensions.h has can be asked. Any thread,
-// one at a time.
+// policy_word). All but `explain` and what extensions.h has can be asked. Any thread, one at a
+// time.
 #pragma once
 
 #include <string_view>

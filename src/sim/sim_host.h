@@ -221,8 +221,7 @@ class SimHost {
   }
 
   CostMeter<kIdeal>& meter() { return meter_; }
-  // The depth of a worker's own arrival queue includes its ring, when that worker or the timer core
-  // looks (contract.h).
+  // For the timer core the depth of a worker's arrival queue includes its ring; a worker polls it.
   QueueSet<P>& queues() { return queues_; }
   ManagerNetwork& network() { return network_; }
   const ManagerNetwork& network() const { return network_; }
@@ -240,8 +239,7 @@ class SimHost {
 
   uint32_t seen_in_ring(QueueRef q) const {
     const bool of_worker = q.declaration == 0 && P::kQueues[0].scope == Scope::kPerWorker;
-    const bool may_see = caller_ == q.index || caller_ == kCentralCaller;
-    return of_worker && may_see ? queues_.ring(q.index).depth() : 0;
+    return of_worker && caller_ == kCentralCaller ? queues_.ring(q.index).depth() : 0;
   }
 
   // A manager's looks and takes are part of its other prices.

@@ -70,15 +70,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     take_from(ring());
     picks_since_poll_ = 0;
     last_poll_ = now() + meter().spent();
+    pool_.rings().note_polled();
   }
 
-  // When an idle worker should take from its ring; never = it will come to it itself, or has.
+  // When an idle worker may take from its ring; never = it will come to it itself, or has.
   Instant needs_help() const {
     const bool waits = !context_.idle.has(id_) && !ring().empty();
-    if (!waits) return Instant::never();
-    const int64_t due_ns = (last_poll_ + costs().nic.help_after).ns();
-    const int64_t looks_ns = costs().nic.help_looks.count();
-    return Instant(looks_ns == 0 ? due_ns : (due_ns + looks_ns - 1) / looks_ns * looks_ns);
+    return waits ? last_poll_ + costs().nic.help_after : Instant::never();
   }
 
   // The queue that the worker polls into.
@@ -89,8 +87,15 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // ---- An idle worker -------------------------------------------------------------------------
 
+  // An idle worker asks its ring in each round, but where it sees at once that its queue has run
+  // full: it has asked it until then.
+  void note_idle_poll(Instant at) {
+    last_poll_ = std::max(last_poll_, at);
+    picks_since_poll_ = 0;
+  }
   // When the worker, which goes round and round, looks next after `at`. Requires an idle worker.
   Instant next_look(Instant at) const {
+    if (context_.looks_in_step()) return at;
     const int64_t beyond_ns = (at - next_round_).count();
     if (beyond_ns <= 0) return next_round_;
     const int64_t round_ns = round_.count();
@@ -123,14 +128,14 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // The worker has found nothing: it idles.
   void rest() {
-    if (context_.setup.refusal_rule || context_.limiter) pool_.note_found_nothing(id_);
+    pool_.note_found_nothing(id_);
     free_at_ = now() + meter().spent();
     overhead_ += meter().spent();
     if (!context_.idle.has(id_)) context_.idle.add(id_);
     if (!Server::kIdeal && std::exchange(serves_, false)) context_.hyperthreads.end(id_, now());
     context_.events.cancel(id_);
     if (context_.goes_round()) next_round_ = free_at_ + rest_of_round();
-    pool_.note_idle(free_at_);
+    pool_.rings().note_idle(free_at_);
     if constexpr (Server::kElastic) {
       cores().polls(id_, free_at_);
       if (kParksWhenEmpty<P> && cores().leaving(id_)) return schedule(Next::kAsk, free_at_);
@@ -329,9 +334,9 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       if constexpr (Server::kElastic) return context_.departures.refuse(request, now());
       return context_.departures.lose(request);
     }
-    if (!context_.idle.has(id_)) return pool_.note_in_ring(id_);
-    if (!context_.goes_round()) return static_cast<void>(wake(Nanos()));
-    if (!will_look()) look_at(next_look(now()));
+    if (!context_.idle.has(id_)) return pool_.rings().note_in_ring(id_);
+    if (!context_.looks_round()) return static_cast<void>(wake(Nanos()));
+    pool_.has_look(id_, now());
   }
 
   // Of an idle worker's, beside its poll and its looks at queues.
@@ -344,16 +349,20 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     context_.events.cancel(id_);
     const uint64_t moved = host().moved();
     if (!wake(Nanos())) {
-      pool_.help_by(*this);
+      pool_.rings().help_by(*this);
       next_round_ = std::max(now() + round_, free_at_);
     }
     if (host().moved() != moved) pool_.offer(own_queue());
-    pool_.note_idle(now());
+    pool_.rings().note_idle(now());
   }
 
   bool wake_at_ring(Nanos after) {
     const uint64_t polled_before = ring().consumed();
-    runs_dry() ? note_idle_poll(now()) : note_idle_poll(last_idle_look());
+    if (runs_dry()) {
+      note_idle_poll(now());
+    } else if (!context_.looks_in_step()) {
+      note_idle_poll(std::max(now(), free_at_));
+    }
     if (runs_dry() && !ring().empty()) poll();
     SimRequest* const request = look();
     if (request != nullptr) {
@@ -388,18 +397,6 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     pool_.offer_polled();
   }
 
-  // An idle worker asks its ring in each round, but where it sees at once that its queue has run
-  // full.
-  void note_idle_poll(Instant at) {
-    last_poll_ = std::max(last_poll_, at);
-    picks_since_poll_ = 0;
-  }
-  Instant last_idle_look() const {
-    const int64_t looks_ns = costs().nic.help_looks.count();
-    const Instant look = looks_ns == 0 ? now() : Instant(now().ns() / looks_ns * looks_ns);
-    return std::max(look, free_at_);
-  }
-
   void stop_idling() {
     const Instant free_at = std::max(free_at_, now());
     idle_ += free_at - free_at_;
@@ -410,7 +407,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // The worker is free at now() and has spent() so far.
   void choose() {
-    if (polls_first()) poll();
+    if (polls_first()) poll_between_requests();
     SimRequest* request = look();
     while (request != nullptr && !begin(*request)) request = look();
     if (request == nullptr) rest();
@@ -421,10 +418,17 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   SimRequest* look() {
     SimRequest* request = look_at_queues();
     while (request == nullptr && context_.polled() && !ring().empty()) {
-      poll();
+      poll_between_requests();
       request = look_at_queues();
     }
     return request;
+  }
+  // Others, and the hooks that the poll calls, see a worker that is not busy.
+  void poll_between_requests() {
+    const bool idles = context_.idle.has(id_);
+    if (!idles) context_.idle.add(id_);
+    poll();
+    if (!idles) context_.idle.remove(id_);
   }
   SimRequest* look_at_queues() {
     const Nanos before = meter().spent();

@@ -13,6 +13,7 @@
 #include "policy/archetype.h"
 #include "policy/contract.h"
 #include "sim/context.h"
+#include "sim/ring_help.h"
 #include "sim/sim_worker.h"
 
 namespace rubato::sim {
@@ -24,7 +25,7 @@ class WorkerPool {
 
   // All workers idle. `context` outlives this.
   explicit WorkerPool(SimContext<P, Server>& context)
-      : context_(context), size_(context.setup.workers), workers_(size_) {
+      : context_(context), size_(context.setup.workers), workers_(size_), rings_(context, *this) {
     for (uint32_t w = 0; w < size_; ++w) {
       workers_[w].emplace(context, *this, w);
       context.idle.add(w);
@@ -67,33 +68,42 @@ class WorkerPool {
   void offer_all() {
     for (uint32_t w = 0; w < size_ && host().queues().waiting() > 0; ++w) {
       if (!idle().has(w)) continue;
-      context_.goes_round() ? has_look(w, context_.now())
+      context_.looks_round() ? has_look(w, context_.now())
                             : static_cast<void>(workers_[w]->wake(Nanos()));
     }
   }
 
-  // A request waits in the ring of worker w, which is busy.
-  void note_in_ring(uint32_t w) {
-    if (context_.helps()) help_at(workers_[w]->needs_help());
-  }
-  // A worker idles from `at` on.
-  void note_idle(Instant at) {
-    if (context_.helps()) help_at(std::max(at, first_that_needs_help()));
-  }
-  // An idle worker takes from the rings of all that have not polled for long, a burst each; the
-  // next one what is left.
-  void help() {
-    context_.events.cancel(context_.sources.helps());
-    if (context_.goes_round()) return next_round(context_.now());
-    while (!idle().empty() && first_that_needs_help() <= context_.now()) {
-      if (context_.costs().idle_order == IdleOrder::kLowestFirst) turn_ = 0;
-      workers_[next_idle()]->help();
-    }
-    if (!idle().empty()) note_idle(context_.now());
+  // Of those that come to no ring of theirs.
+  RingHelp<P, Server>& rings() { return rings_; }
+
+  // Idle worker w has a look at what is there at that moment.
+  void has_look(uint32_t w, Instant at) {
+    const Instant look = workers_[w]->next_look(at);
+    if (look < context_.events.due(w)) workers_[w]->look_at(look);
   }
 
-  void help_by(Worker& helper) {
-    if (context_.helps() && first_that_needs_help() <= context_.now()) helper.help();
+  // All idle ones do.
+  void all_look(Instant at) {
+    for (uint32_t w = 0; w < size_; ++w) {
+      if (!idle().has(w)) continue;
+      if (at == context_.now()) workers_[w]->note_idle_poll(last_step_of(w));
+      has_look(w, at);
+    }
+  }
+  // Of those that go round, the first that comes by.
+  void next_round(Instant at) {
+    Worker* first = nullptr;
+    for (uint32_t w = 0; w < size_; ++w) {
+      if (!idle().has(w) || workers_[w]->will_look()) continue;
+      Worker* const one = &*workers_[w];
+      if (first == nullptr || one->next_look(at) < first->next_look(at)) first = one;
+    }
+    if (first != nullptr) first->look_at(first->next_look(at));
+  }
+  // The idle worker that helps next. Requires one.
+  Worker& next_helper() {
+    if (context_.costs().idle_order == IdleOrder::kLowestFirst) turn_ = 0;
+    return *workers_[next_idle()];
   }
 
   // A worker has refused the request that it was given: it is to get the next.
@@ -103,6 +113,15 @@ class WorkerPool {
 
   // A worker has found nothing. If it still idles at the end of the event it has run out of work.
   void note_found_nothing(uint32_t w) { found_nothing_ = w; }
+  // In the same step it helps, unless it has been given something. True: it has helped.
+  bool help_in_step() {
+    if (!context_.looks_in_step() || found_nothing_ == kNone || !idle().has(found_nothing_)) {
+      return false;
+    }
+    const bool may_be_given = kDispatches<P> || kManages<P>;
+    if (may_be_given && context_.events.due(found_nothing_) == context_.now()) return false;
+    return rings_.help_by(*workers_[found_nothing_]);
+  }
   void end_event() {
     if (found_nothing_ != kNone && idle().has(found_nothing_)) workers_[found_nothing_]->ran_out();
     found_nothing_ = kNone;
@@ -121,6 +140,7 @@ class WorkerPool {
     if (idle().empty()) return;
     // Workers that look in vain cost nothing there.
     if (Server::kIdeal && kClaimsPushes<P> && declaration.scope == Scope::kGlobal) return;
+    if (context_.looks_in_step()) return all_look(context_.now());
     if (context_.goes_round()) return offer_to_next_round(q, after);
     const bool in_turn = context_.costs().idle_order == IdleOrder::kByTurns;
     if (kAsksLowestFirst<P> || !in_turn) turn_ = 0;
@@ -154,35 +174,20 @@ class WorkerPool {
       if (idle().has(w)) has_look(w, at);
     }
   }
-  void has_look(uint32_t w, Instant at) {
-    if (!workers_[w]->will_look()) workers_[w]->look_at(workers_[w]->next_look(at));
-  }
-  void next_round(Instant at) {
-    Worker* first = nullptr;
-    for (uint32_t w = 0; w < size_; ++w) {
-      if (!idle().has(w) || workers_[w]->will_look()) continue;
-      Worker* const one = &*workers_[w];
-      if (first == nullptr || one->next_look(at) < first->next_look(at)) first = one;
-    }
-    if (first != nullptr) first->look_at(first->next_look(at));
+  // When it looked last before what happens now: at multiples of help_looks, of several workers at
+  // one moment the one with the lowest number first.
+  Instant last_step_of(uint32_t w) const {
+    const int64_t before_ns = context_.now().ns() - (context_.source < w ? 1 : 0);
+    const int64_t looks_ns = context_.costs().nic.help_looks.count();
+    return Instant(before_ns / looks_ns * looks_ns);
   }
 
-  void help_at(Instant at) {
-    const Instant due = std::max(at, context_.now());
-    const uint32_t me = context_.sources.helps();
-    if (due < context_.events.due(me)) context_.events.schedule(me, due);
-  }
   // By turns. Requires an idle worker.
   uint32_t next_idle() {
     const uint32_t unwrapped = turn_ + idle().find(turn_, size_);
     const uint32_t w = unwrapped < size_ ? unwrapped : unwrapped - size_;
     turn_ = w + 1 == size_ ? 0 : w + 1;
     return w;
-  }
-  Instant first_that_needs_help() const {
-    Instant first = Instant::never();
-    for (const auto& worker : workers_) first = std::min(first, worker->needs_help());
-    return first;
   }
 
   // Of a group's queue: its manager, and its idle workers if they may take from the queue.
@@ -199,9 +204,10 @@ class WorkerPool {
   SimContext<P, Server>& context_;
   const uint32_t size_;
   std::vector<std::optional<Worker>> workers_;  // in one piece: many of them miss the caches
+  RingHelp<P, Server> rings_;
   std::vector<QueueRef> polled_into_;  // not yet offered
   uint32_t turn_ = 0;                  // of the idle workers, for queues that they share
-  uint32_t found_nothing_ = kNone;     // where late requests are refused
+  uint32_t found_nothing_ = kNone;
   bool refused_a_start_ = false;
 };
 

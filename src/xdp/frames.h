@@ -85,7 +85,7 @@ class HardwareQueue {
   // Puts completed frames, and free ones if need be, into the fill ring. Does nothing if another
   // thread is at it and `wait` is not set. Any thread. `socket` is any on this queue.
   void refill(int socket, bool wait);
-  // Frames that the kernel may write to, once nobody refills. For tests of leaks.
+  // Frames that the kernel may write to, unless another thread refills.
   uint32_t filled() const;
 
  private:

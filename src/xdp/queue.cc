@@ -22,6 +22,7 @@ namespace {
 
 constexpr Nanos kMostForQueue = Nanos::seconds(1);
 constexpr std::chrono::milliseconds kLookForQueue{5};
+constexpr Nanos kLookForFrames = Nanos::millis(1);
 
 // Zeros where the kernel does not tell.
 xdp_statistics statistics_of(int socket) {
@@ -152,6 +153,13 @@ bool XdpQueue::pending() const {
     }
   }
   return false;
+}
+
+Nanos XdpQueue::nap() const {
+  const auto& all = parts_.hardware;
+  const bool starves = std::any_of(all.begin(), all.end(),
+                                   [](const auto& each) { return each->filled() == 0; });
+  return starves ? kLookForFrames : Nanos();
 }
 
 void XdpQueue::release(const Datagram& datagram) {

@@ -53,6 +53,9 @@ class XdpQueue final : public WireQueue {
   void push() override;
   uint64_t unsent() const override { return unsent_.load(std::memory_order_relaxed); }
   std::span<const int> files() const override { return files_; }
+  // While a hardware queue has no frame for arrivals, which the kernel drops: nothing tells when
+  // frames are free again.
+  Nanos nap() const override;
 
   void add_to(DatagramDrops& drops) const;
   // Arrivals that the kernel dropped before the ring of a socket, for want of a frame or other

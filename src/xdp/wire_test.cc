@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "datapath/queue_sleep.h"
 #include "datapath/testing/datagram_contract.h"
 #include "datapath/testing/udp_client.h"
 #include "datapath/tcp_socket.h"
@@ -214,6 +215,32 @@ TEST_F(XdpWireTest, an_arrival_that_finds_no_frame_is_counted_once) {
   EXPECT_GT(wire_->drops().no_frame, 0u);
   EXPECT_EQ(wire_->drops().ring_full, 0u);
   for (const Datagram& datagram : held) queue.release(datagram);
+}
+
+// Nothing wakes it when frames are free again.
+TEST_F(XdpWireTest, a_worker_that_has_no_frame_for_arrivals_sleeps_for_a_moment_only) {
+  constexpr size_t kFrames = 8192;
+  if (!open()) GTEST_SKIP() << reason_;
+  WireQueue& queue = wire_->queue(WorkerId{0});
+  QueueSleep sleep;
+  ASSERT_TRUE(sleep.start(queue).ok());
+  EXPECT_EQ(sleep.longest(Nanos::seconds(1)), Nanos::seconds(1));
+  auto client = bed_.connect();
+  std::vector<Datagram> held;
+  std::array<Datagram, 32> burst;
+  const Instant deadline = datapath_now() + Nanos::seconds(30);
+  while (held.size() < kFrames && datapath_now() < deadline) {
+    client->send("request");
+    const uint32_t n = queue.receive(burst, datapath_now(), false);
+    held.insert(held.end(), burst.begin(), burst.begin() + n);
+  }
+  ASSERT_EQ(held.size(), kFrames);
+  ASSERT_TRUE(sleep.may_sleep());
+  EXPECT_LT(sleep.longest(Nanos::seconds(1)), Nanos::seconds(1));
+  EXPECT_GT(sleep.longest(Nanos::seconds(1)), Nanos());
+  for (const Datagram& datagram : held) queue.release(datagram);
+  EXPECT_EQ(queue.receive(burst, datapath_now(), false), 0u);
+  EXPECT_EQ(sleep.longest(Nanos::seconds(1)), Nanos::seconds(1));
 }
 
 TEST_F(XdpWireTest, a_second_server_is_told_why_it_cannot_be_there) {

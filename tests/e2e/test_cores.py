@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from server import BINARY, Server
+from server import BINARY, ReplyError, Server
 from waiting import eventually
 
 PATIENCE_S = 60.0
@@ -61,6 +61,11 @@ class Manager:
         asked = subprocess.run([BINARY, "cores", "--socket", self.path, "--status", "--json"],
                                capture_output=True, text=True, timeout=PATIENCE_S, check=True)
         return json.loads(asked.stdout)
+
+    def log_text(self):
+        # The manager shares the position in the file that it writes.
+        with open(f"/proc/self/fd/{self.log.fileno()}", encoding="utf-8") as log:
+            return log.read()
 
     def held(self, *servers):
         """How many CPUs each of them has."""
@@ -162,8 +167,35 @@ class Cores(unittest.TestCase):
     def test_the_state_has_commands_of_any_bytes(self):
         with Manager(self.cpus, "--best-effort", b"sleep 1000 # \xff" + b"x" * 1000) as manager:
             command = manager.state()["best_effort"][0]["command"]
-            self.assertTrue(command.startswith("sleep 1000 # \ufffd"))
-            self.assertEqual(len(command), 256)
+            self.assertEqual(command, "sleep 1000 # \ufffd" + "x" * 1000)
+
+    def test_the_state_has_any_length(self):
+        commands = [f"sleep 1000 # {name * 60_000}" for name in "abcd"]
+        flags = [text for command in commands for text in ("--best-effort", command)]
+        with Manager(self.cpus, *flags) as manager:
+            self.assertEqual([one["command"] for one in manager.state()["best_effort"]], commands)
+
+    def test_a_signal_that_stops_nothing_is_told(self):
+        with Manager(self.cpus) as manager:
+            for number, line in ((signal.SIGHUP, "SIGHUP ignored: nothing is reloaded"),
+                                 (signal.SIGUSR1, "SIGUSR1 ignored"),
+                                 (signal.SIGUSR2, "SIGUSR2 ignored")):
+                manager.process.send_signal(number)
+                comes_true(lambda line=line: line in manager.log_text())
+            self.assertEqual(manager.state()["servers"], [])
+
+    def test_what_the_manager_goes_by_stays_as_it_is(self):
+        with Manager(self.cpus, "--patience", "600") as manager:
+            with manager.serve("reactive") as server, server.client() as client:
+                for name, value in (("cores", "adaptive"), ("cores-set", "time_scale=3"),
+                                    ("guaranteed-cores", "2")):
+                    with self.subTest(name=name), \
+                            self.assertRaisesRegex(ReplyError, "takes a restart$") as refused:
+                        client.call("CONFIG", "SET", name, value)
+                    self.assertIn(": the manager of cores goes by", str(refused.exception))
+                self.assertEqual(client.call("CONFIG", "SET", "policy", "fcfs"), b"OK")
+                self.assertEqual(server.call("PING"), b"PONG")
+                comes_true(lambda: manager.held(server) == [1])
 
     def test_wrong_options_are_one_line(self):
         path = os.path.join(tempfile.gettempdir(), "no", "such", "socket")

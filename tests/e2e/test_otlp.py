@@ -191,6 +191,25 @@ class Otlp(unittest.TestCase):
             # Binomial: within six standard deviations.
             self.assertAlmostEqual(len(spans_of(sink.messages)), 100, delta=57)
 
+    def test_spans_go_with_a_recording_of_the_same_requests(self):
+        with tempfile.TemporaryDirectory() as folder, collector() as sink:
+            file = os.path.join(folder, "requests")
+            with Server("--otlp", url(sink), "--otlp-sample", "1", "--otlp-interval", "0.2",
+                        "--record", file) as server:
+                def spans(name):
+                    return [span for span in spans_of(sink.messages) if span["name"] == name]
+                for _ in range(40):
+                    server.call("GET", "a")
+                eventually(lambda: len(spans("get")), lambda count: count == 40)
+                server.call("CONFIG", "SET", "recording", "no")
+                for _ in range(7):
+                    server.call("SET", "a", "b")
+                eventually(lambda: len(spans("set")), lambda count: count == 7)
+                server.terminate()
+                self.assertEqual(server.wait(), 0, server.output())
+            # `config` is of the control plane.
+            self.assertRegex(server.output(), r"requests recorded .*recorded=40 left_out=0")
+
     def test_a_collector_that_is_away_holds_up_nothing(self):
         with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",
                                          "--otlp-interval", "0.1", "--metrics-port",
@@ -302,9 +321,7 @@ class Otlp(unittest.TestCase):
                            (["--otlp", "http://"], "--otlp: takes http://"),
                            (["--otlp-sample", "0.1"], "--otlp-sample: needs --otlp"),
                            (["--otlp-interval", "3"], "--otlp-interval: needs --otlp"),
-                           (["--otlp", "http://x", "--otlp-sample", "1.1"], "--otlp-sample"),
-                           (["--otlp", "http://x", "--otlp-sample", "1", "--record", "/tmp/x"],
-                            "does not go with --record")):
+                           (["--otlp", "http://x", "--otlp-sample", "1.1"], "--otlp-sample")):
             status, text = refused("serve", "spin", "--port", "0", *args)
             self.assertEqual((status, text.count("\n")), (2, 1), text)
             self.assertTrue(re.search(said, text), text)

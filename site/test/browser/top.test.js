@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The page of the metrics port (/top) in headless Chromium, of a live server under load: read,
-// sorted, filtered, frozen.
+// sorted, filtered, frozen, and an option set.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 
 import { Chromium, found } from "./chromium.js";
@@ -15,6 +16,8 @@ const skip = !found() ? "there is no chromium" : !existsSync(native) ? `there is
 
 let browser;
 let metrics;
+const folder = mkdtempSync(join(tmpdir(), "rubato-top-"));
+const TOKEN = "a token of the server's";
 const children = [];
 const start = (...args) => {
   const child = spawn(native, args, { stdio: ["ignore", "pipe", "ignore"] });
@@ -24,7 +27,9 @@ const start = (...args) => {
 
 before(async () => {
   if (skip) return;
-  const server = start("serve", "spin", "--port", "0", "--metrics-port", "0", "--workers", "1");
+  writeFileSync(join(folder, "token"), `${TOKEN}\n`);
+  const server = start("serve", "spin", "--port", "0", "--metrics-port", "0", "--workers", "1",
+                       "--metrics-set-token", join(folder, "token"));
   let said = "";
   const ports = await new Promise((done) => server.stdout.on("data", (text) => {
     said += text;
@@ -39,6 +44,7 @@ before(async () => {
 after(async () => {
   await browser?.stop();
   for (const child of children.reverse()) child.kill();
+  rmSync(folder, { recursive: true });
 });
 
 const CELLS = "[...document.querySelectorAll('#types tr')].map((row) => row.cells[0].textContent)";
@@ -65,3 +71,39 @@ for (const width of [1280, 390]) {
     assert.deepEqual(tab.errors, []);
   });
 }
+
+test("an option is set with the token, and by no other site's page", { skip, timeout: 60000 },
+     async () => {
+  const tab = await browser.open(metrics, { width: 390, height: 900 });
+  await tab.until("document.getElementById('server')?.textContent.includes('synergy')");
+  await tab.click("summary");
+  const set = async (option, token) => {
+    for (const [id, value] of Object.entries({ option, token })) {
+      await tab.evaluate(`document.getElementById("${id}").value = ${JSON.stringify(value)}`);
+    }
+    await tab.click("#set button");
+  };
+  await set("policy=ps", "another token of 16 bytes");
+  await tab.until("document.getElementById('reply').textContent === "
+                  + "'refuses: the token is another one'");
+  await set("policy=no", TOKEN);
+  await tab.until("document.getElementById('reply').textContent.startsWith('refuses: policy: ')");
+  await set("policy=ps", TOKEN);
+  await tab.until("document.getElementById('reply').textContent === 'set policy=ps'");
+  await tab.until("document.getElementById('server')?.textContent.endsWith(', ps')");
+  await set("set=quantum=7us", TOKEN);
+  await tab.until("document.getElementById('reply').textContent === 'set set=quantum=7us'");
+  const wide = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth";
+  assert.equal(await tab.evaluate(wide), 0);
+  assert.deepEqual(tab.errors, []);
+
+  const port = metrics.match(/:(\d+)/)[1];
+  const elsewhere = await browser.open(`http://localhost:${port}/top`);
+  await elsewhere.until("document.getElementById('server')?.textContent.endsWith(', ps')");
+  const outcome = await elsewhere.evaluate(`fetch("http://127.0.0.1:${port}/set?policy=fcfs",
+    { method: "POST", headers: { Authorization: "Bearer ${TOKEN}" } })
+    .then((answer) => answer.status, (error) => error.name)`);
+  assert.equal(outcome, "TypeError");
+  await new Promise((done) => setTimeout(done, 1500));
+  assert.match(await tab.text("#server"), /, ps$/);
+});

@@ -93,6 +93,17 @@ class DatagramContract : public ::testing::TestWithParam<NamedBed> {
     RUBATO_CHECK(all.size() == count);  // the test cannot go on
     return all;
   }
+  // Polls each queue once; nothing wants to run.
+  void poll_all() {
+    std::array<Request*, 8> burst{};
+    for (uint32_t q = 0; q < datapath_->queues(); ++q) EXPECT_EQ(queue(q).poll(burst), 0u);
+  }
+  // Polls until so many are in flight, of which no more want to run.
+  void wait_for_in_flight(uint64_t count) {
+    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    while (datapath_->in_flight() < count && datapath_now() < deadline) poll_all();
+    ASSERT_EQ(datapath_->in_flight(), count);
+  }
   static void finish(Request* request, std::string_view reply) {
     request->reply->append(reply);
     EXPECT_EQ(request->datapath->finish(*request), nullptr);
@@ -429,6 +440,68 @@ TEST_P(DatagramContract, what_the_old_queue_has_comes_before_what_the_new_one_ge
   finish(request, "2");
   EXPECT_EQ(hear(*client), "1");
   EXPECT_EQ(hear(*client), "2");
+}
+
+TEST_P(DatagramContract, a_flow_that_keeps_its_order_has_so_many_that_wait) {
+  const FlowsInOrder rules;
+  if (!open(2, rules)) GTEST_SKIP() << reason_;
+  if (!bed_->keeps_order()) GTEST_SKIP() << "a network without order";
+  constexpr uint32_t kOneTooMany = FlowOrder::kMostWaiting + 1;
+  const OneCpu sends_in_order;
+  auto client = bed_->connect();
+  client->send("0");
+  Request* request = take(1)[0];
+  for (uint32_t i = 1; i < kOneTooMany; ++i) {
+    client->send(std::to_string(i));
+    wait_for_in_flight(i + 1);
+  }
+  set_this_worker(0);
+  for (int i = 0; i < 2; ++i) {
+    client->send("too many");
+    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    while (datapath_->drops().flow_full <= static_cast<uint64_t>(i)) {
+      poll_all();
+      ASSERT_LT(datapath_now(), deadline);
+    }
+    for (uint32_t q = 0; q < 2; ++q) queue(q).push();
+    EXPECT_EQ(hear(*client), "refused");
+  }
+  EXPECT_EQ(datapath_->in_flight(), kOneTooMany);
+  for (uint32_t i = 0; i < kOneTooMany; ++i) {
+    ASSERT_NE(request, nullptr);
+    EXPECT_EQ(request->payload, std::to_string(i));
+    request->reply->append(request->payload);
+    request = request->datapath->finish(*request);
+    ASSERT_EQ(hear(*client), std::to_string(i));
+  }
+  EXPECT_EQ(request, nullptr);
+  EXPECT_EQ(datapath_->drops().flow_full, 2u);
+}
+
+TEST_P(DatagramContract, replies_that_no_request_runs_for_leave_in_turns) {
+  const FlowsInOrder rules;
+  if (!open(2, rules)) GTEST_SKIP() << reason_;
+  if (!bed_->keeps_order()) GTEST_SKIP() << "a network without order";
+  constexpr uint32_t kWaiting = 80, kTurn = 32;
+  const OneCpu sends_in_order;
+  auto client = bed_->connect();
+  client->send("first");
+  Request* const request = take(1)[0];
+  auto& home = *request->datapath;
+  for (uint32_t i = 0; i < kWaiting; ++i) {
+    client->send("?");
+    wait_for_in_flight(i + 2);
+  }
+  set_this_worker(0);
+  finish(request, "done");
+  for (uint32_t left = kWaiting - kTurn;; left -= std::min(left, kTurn)) {
+    EXPECT_EQ(datapath_->in_flight(), left);
+    EXPECT_EQ(home.pending(), left > 0);
+    if (left == 0) break;
+    poll_all();
+  }
+  EXPECT_EQ(hear(*client), "done");
+  for (uint32_t i = 0; i < kWaiting; ++i) ASSERT_EQ(hear(*client), "answered");
 }
 
 TEST_P(DatagramContract, a_drain_refuses_what_waits_for_its_turn) {

@@ -2,6 +2,7 @@
 #include "overload/cores/broker.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -63,7 +64,8 @@ void CoreBroker::report(Server server, const CoreReport& report, Instant at) {
     const CoreChange change = member.rule->change(signals);
     // A worker that only it may serve has taken its core back by itself.
     member.wants = change == CoreChange::kGrant || report.cores > member.held();
-    if (change == CoreChange::kRelease && member.beyond() > 0) ask_back(member, at);
+    if (member.wants && keep_one(member)) member.wants = false;
+    if (change == CoreChange::kRelease && member.beyond() > 0) ask_back(member, {at, true});
   } else {
     ++counts_.late;
   }
@@ -87,7 +89,7 @@ void CoreBroker::pass(Instant at) {
       ++counts_.hung;
       while (member.held() > 0) free_one(member);
     }
-    while (member.asked_back > 0 && at - member.asked_at >= grace_) {
+    while (!member.asked.empty() && at - member.asked.front().at >= grace_) {
       free_one(member);
       ++member.view.taken;
     }
@@ -99,23 +101,32 @@ Instant CoreBroker::due() const {
   Instant first = Instant::never();
   for (const auto& [_, member] : servers_) {
     if (!member.view.hung) first = std::min(first, member.heard_at + patience_);
-    if (member.asked_back > 0) first = std::min(first, member.asked_at + grace_);
+    if (!member.asked.empty()) first = std::min(first, member.asked.front().at + grace_);
   }
   return first;
 }
 
-void CoreBroker::ask_back(Member& member, Instant at) {
-  ++member.asked_back;
-  member.asked_at = at;
+void CoreBroker::ask_back(Member& member, Ask ask) {
+  member.asked.push_back(ask);
   member.wants = false;
   renumber(member);
+}
+
+// False: nothing is asked back that no other server waits for.
+bool CoreBroker::keep_one(Member& member) {
+  const auto last = std::find_if(member.asked.rbegin(), member.asked.rend(),
+                                 [](const Ask& ask) { return ask.released; });
+  if (last == member.asked.rend()) return false;
+  member.asked.erase(std::next(last).base());
+  renumber(member);
+  return true;
 }
 
 // The one that it got last.
 void CoreBroker::free_one(Member& member) {
   const uint32_t cpu = member.view.order.cpus.back();
   member.view.order.cpus.pop_back();
-  if (member.asked_back > 0) --member.asked_back;
+  if (!member.asked.empty()) member.asked.pop_front();
   last_[cpu] = member.view.server;
   free_.push_back(cpu);
   renumber(member);
@@ -140,7 +151,9 @@ void CoreBroker::give(Member& member) {
 // One core for each that wants one, as the rules grant them; guaranteed ones all at once.
 void CoreBroker::settle(Instant at) {
   uint32_t returning = 0;
-  for (const auto& [_, member] : servers_) returning += member.asked_back;
+  for (const auto& [_, member] : servers_) {
+    returning += static_cast<uint32_t>(member.asked.size());
+  }
   for (Member* member : wanting()) {
     const uint32_t needed = member->lacks() ? member->view.claim.guaranteed - member->kept() : 1;
     for (uint32_t i = 0; i < needed; ++i) {
@@ -149,7 +162,7 @@ void CoreBroker::settle(Instant at) {
       } else if (returning > 0) {
         --returning;  // one is on its way already
       } else if (Member* const victim = victim_for(*member); victim != nullptr) {
-        ask_back(*victim, at);
+        ask_back(*victim, {at});
       }
     }
   }
@@ -160,7 +173,7 @@ void CoreBroker::settle(Instant at) {
 std::vector<CoreBroker::Member*> CoreBroker::wanting() {
   std::vector<Member*> all;
   for (auto& [_, member] : servers_) {
-    const bool may = member.asked_back == 0 && member.held() < member.view.claim.limit;
+    const bool may = member.asked.empty() && member.held() < member.view.claim.limit;
     if (may && (member.lacks() || member.wants)) all.push_back(&member);
   }
   const auto rank = [](const Member* m) {

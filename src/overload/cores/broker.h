@@ -8,14 +8,16 @@
 //   * Another one gets one from a server that has at least two more beyond its own: so servers that
 //     all want more end with shares that differ by one at most, and no CPU goes back and forth.
 // A CPU that is asked back is free when the server says that it has parked a core, or, since a core
-// parks only between two requests, when `grace` has passed: then it is taken. A server that says
-// nothing for `patience` counts as hung and has no core, guaranteed or not, until it speaks again.
+// parks only between two requests, when `grace` has passed: then it is taken. One that its own rule
+// has released stays the server's if the rule grants before that. A server that says nothing for
+// `patience` counts as hung and has no core, guaranteed or not, until it speaks again.
 //
 // Orders and reports are numbered: what a server says before it knows the last order is no answer
 // to it. Pure; one owner. CPUs are numbers of the caller's.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -94,16 +96,20 @@ class CoreBroker {
   const Counts& counts() const { return counts_; }
 
  private:
+  struct Ask {
+    Instant at;
+    bool released = false;  // by its own rule: nobody else waits for it
+  };
+
   struct Member {
     std::unique_ptr<CoreRule> rule;
     View view;
-    bool wants = false;       // a core more
-    uint32_t asked_back = 0;  // of those that it has
-    Instant asked_at;
+    bool wants = false;     // a core more
+    std::deque<Ask> asked;  // back, of those that it has; the oldest first
     Instant heard_at;
 
     uint32_t held() const { return static_cast<uint32_t>(view.order.cpus.size()); }
-    uint32_t kept() const { return held() - asked_back; }
+    uint32_t kept() const { return held() - static_cast<uint32_t>(asked.size()); }
     bool lacks() const { return !view.hung && kept() < view.claim.guaranteed; }
     uint32_t beyond() const {
       return kept() > view.claim.guaranteed ? kept() - view.claim.guaranteed : 0;
@@ -111,7 +117,8 @@ class CoreBroker {
   };
 
   void take_answer(Member& member, const CoreReport& report);
-  void ask_back(Member& member, Instant at);
+  void ask_back(Member& member, Ask ask);
+  static bool keep_one(Member& member);
   void free_one(Member& member);
   void give(Member& member);
   void settle(Instant at);

@@ -123,6 +123,48 @@ TEST_F(CoreBrokerTest, a_busy_core_is_taken_when_the_grace_is_over) {
   EXPECT_EQ(broker->view()[0].given_back, 0u);
 }
 
+TEST_F(CoreBrokerTest, each_core_that_is_asked_back_has_a_grace_of_its_own) {
+  make(4);
+  const auto server = join({1, 4}, "util-range").value();
+  while (held(server) < 4) want(server);
+  say(server, 4);
+  EXPECT_EQ(broker->order(server).cores, 3u);
+  pass(kGrace - Nanos(1));
+  say(server, 4);
+  EXPECT_EQ(broker->order(server).cores, 2u);
+  EXPECT_EQ(broker->due(), at + Nanos(1));
+  pass(Nanos(1));
+  EXPECT_EQ(held(server), 3u);
+  EXPECT_EQ(broker->view()[0].taken, 1u);
+  pass(kGrace - Nanos(1));
+  EXPECT_EQ(held(server), 2u);
+}
+
+TEST_F(CoreBrokerTest, a_server_that_wants_a_core_keeps_the_one_that_it_has_released) {
+  make(4);
+  const auto server = join({1, 4}, "util-range").value();
+  while (held(server) < 3) want(server);
+  say(server, 3);
+  EXPECT_EQ(broker->order(server).cores, 2u);
+  say(server, 3, kLong);
+  EXPECT_EQ(broker->order(server).cores, 3u);
+  EXPECT_EQ(held(server), 3u);
+  pass(kGrace);
+  EXPECT_EQ(held(server), 3u);
+  EXPECT_EQ(broker->view()[0].taken, 0u);
+}
+
+TEST_F(CoreBrokerTest, a_server_does_not_keep_what_another_one_waits_for) {
+  make(4);
+  const auto first = join({1, 4}).value();
+  while (held(first) < 4) want(first);
+  const auto second = join({1, 4}).value();
+  say(first, 4, kLong);
+  EXPECT_EQ(broker->order(first).cores, 3u);
+  pass(kGrace);
+  EXPECT_EQ(held(second), 1u);
+}
+
 TEST_F(CoreBrokerTest, servers_that_all_want_more_end_with_equal_shares_and_rest_there) {
   make(64);
   std::vector<CoreBroker::Server> servers;

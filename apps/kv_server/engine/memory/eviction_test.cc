@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/prng.h"
 #include "kv_server/engine/engine.h"
 #include "kv_server/engine/engine_fixture.h"
 
@@ -137,6 +138,59 @@ TEST_F(Evicting, data_leave_what_buffers_have_taken) {
   EXPECT_TRUE(buffer.resize(kLimit / 16 - kLimit / 64));
   engine_->flush();
   EXPECT_LT(account.data(), 50'000u);
+}
+
+// Its place in the heap of expiries, for which a full store has some room left.
+TEST_F(Evicting, a_first_expiry_asks_for_room) {
+  MemoryAccount account;
+  open(Eviction::kNone, &account);
+  int stored = 0;
+  const auto name = [](int i) { return "k" + std::to_string(i); };
+  while (engine_->set(name(stored), "") == Outcome::kDone) ++stored;
+  const int64_t later = clock_.now_ms() + 1'000'000;
+  int expiring = 0;
+  Outcome outcome = Outcome::kDone;
+  for (; expiring < stored && outcome == Outcome::kDone; ++expiring) {
+    outcome = engine_->update(name(expiring), [&](const Current&) {
+      return Change::expire(later);
+    });
+  }
+  EXPECT_EQ(outcome, Outcome::kOutOfMemory);
+  EXPECT_GT(expiring, 100);
+  EXPECT_LE(account.data(), account.room_for_expiries());
+  SetOptions expires;
+  expires.expires_at_ms = later;
+  EXPECT_EQ(engine_->set(name(stored - 1), "", expires), Outcome::kOutOfMemory);
+  // Nothing grows.
+  EXPECT_EQ(engine_->set(name(0), "", expires), Outcome::kDone);
+  engine_->set_eviction(Eviction::kLru);
+  EXPECT_EQ(engine_->set(name(stored - 1), "", expires), Outcome::kDone);
+  EXPECT_GT(engine_->stats().evicted, 0u);
+}
+
+// Keys that lie far apart in the order, so that many leaves are split.
+TEST_F(Evicting, nodes_of_the_index_for_many_keys_are_within_the_limit) {
+  for (const Eviction eviction : {Eviction::kNone, Eviction::kLru}) {
+    for (size_t count = 100; count <= 500; count += 50) {
+      MemoryAccount account;
+      open(eviction, &account);
+      Prng prng(count);
+      Outcome outcome = Outcome::kDone;
+      for (int i = 0; i < 50 && outcome == Outcome::kDone; ++i) {
+        std::vector<std::string> names(count);
+        std::vector<KeyValue> items;
+        for (std::string& name : names) items.push_back({name = std::to_string(prng.next()), "v"});
+        const uint64_t keys = engine_->size();
+        outcome = engine_->set_many(items, false);
+        ASSERT_LE(account.data(), account.room_for_data()) << count << " keys, call " << i;
+        ASSERT_EQ(account.data(), engine_->stats().used_bytes);
+        if (outcome != Outcome::kDone) {
+          EXPECT_EQ(engine_->size(), keys);
+        }
+      }
+      EXPECT_EQ(outcome, eviction == Eviction::kNone ? Outcome::kOutOfMemory : Outcome::kDone);
+    }
+  }
 }
 
 TEST_F(Evicting, what_a_change_adds_is_never_counted_twice) {

@@ -285,10 +285,20 @@ MemoryEngine::Allowance::Allowance(MemoryEngine& engine, std::span<const Step> s
     step.shard->allowed += bytes;
     engine_.report(*step.shard, bytes);
   }
-  // A key may be new to the index.
-  index_bytes_ = static_cast<int64_t>(engine_.index_.most_growth_bytes());
+  // Of the next key that is new to the index.
+  const auto is_new = [](const Step& step) { return step.fresh != nullptr; };
+  if (std::any_of(steps_.begin(), steps_.end(), is_new)) {
+    index_bytes_ = static_cast<int64_t>(engine_.index_.most_growth_bytes());
+  }
   engine_.account_.add_data(index_bytes_);
-  granted_ = engine_.account_.data() <= engine_.account_.room_for_data();
+  const MemoryAccount& account = engine_.account_;
+  const bool only_expires =
+      steps_.size() == 1 && steps_.front().change.kind == Change::Kind::kExpiry;
+  granted_ = only_expires ? account.data() <= account.room_for_expiries() : holds();
+}
+
+bool MemoryEngine::Allowance::holds() const {
+  return steps_.empty() || engine_.account_.data() <= engine_.account_.room_for_data();
 }
 
 MemoryEngine::Allowance::~Allowance() {

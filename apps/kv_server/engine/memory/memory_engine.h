@@ -163,6 +163,8 @@ class MemoryEngine final : public Engine {
     Allowance& operator=(const Allowance&) = delete;
 
     bool granted() const { return granted_; }
+    // As granted(), now that a part of the change is done. The index may have made more nodes.
+    bool holds() const;
 
    private:
     MemoryEngine& engine_;
@@ -209,6 +211,7 @@ class MemoryEngine final : public Engine {
   }
 
   void settle(Step& step) const;  // resolves the change, given the time and the entry
+  static int64_t growth_of_heap(const Step& step);
   static int64_t growth_by(const Step& step);
   static int64_t growth_of(std::span<const Step> steps);
   bool prepare(Step& step) const;
@@ -223,7 +226,7 @@ class MemoryEngine final : public Engine {
                      DeferredFree& deferred);
   Outcome update_many_once(std::span<const std::string_view> keys, ManyUpdater updater,
                            const Batch& batch);
-  bool insert_all(std::span<Step> steps, DeferredFree& deferred);
+  bool insert_all(std::span<Step> steps, const Allowance& allowance, DeferredFree& deferred);
   Outcome run_all(std::span<Step> steps, DeferredFree& deferred);
 
   // Without a lock.

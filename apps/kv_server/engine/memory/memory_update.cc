@@ -58,19 +58,26 @@ void MemoryEngine::settle(Step& step) const {
 
 bool MemoryEngine::prepare(Step& step) const {
   switch (step.change.kind) {
-    case Change::Kind::kPut: return prepare_put(step);
+    case Change::Kind::kPut:
+      step.growth_bytes = growth_of_heap(step);
+      return prepare_put(step);
+    case Change::Kind::kExpiry: step.growth_bytes = growth_of_heap(step); return true;
     case Change::Kind::kSplice: return prepare_splice(step);
     default: return true;
   }
 }
 
-// Of its new key, its expiry, and the table of the shard.
+int64_t MemoryEngine::growth_of_heap(const Step& step) {
+  const bool is_in = step.entry != nullptr && step.entry->expiry() != kNoExpiry;
+  return step.change.expires_at_ms != kNoExpiry && !is_in ? kHeapItemBytes : 0;
+}
+
+// Of its new key and the table of the shard.
 int64_t MemoryEngine::growth_by(const Step& step) {
-  const int64_t heap = step.change.expires_at_ms != kNoExpiry ? kHeapItemBytes : 0;
   const Table& table = step.shard->table;
   const size_t growth =
       table.growth_bytes(step.new_before + 1) - table.growth_bytes(step.new_before);
-  return static_cast<int64_t>(step.fresh->cost_bytes() + growth) + heap;
+  return static_cast<int64_t>(step.fresh->cost_bytes() + growth);
 }
 
 // What shrinks may come last, and makes no room for what grows.
@@ -93,7 +100,7 @@ bool MemoryEngine::prepare_put(Step& step) const {
     } else if (!value.empty()) {
       std::memcpy(step.fresh->value_data(), value.data(), value.size());
     }
-    step.growth_bytes = growth_by(step);
+    step.growth_bytes += growth_by(step);
     return true;
   }
   if (!has_blob) {
@@ -103,7 +110,7 @@ bool MemoryEngine::prepare_put(Step& step) const {
     std::memcpy(step.blob->bytes(), value.data(), value.size());
   }
   const size_t old_bytes = entry->blob != nullptr ? entry->blob->cost_bytes() : 0;
-  step.growth_bytes =
+  step.growth_bytes +=
       static_cast<int64_t>(step.blob->cost_bytes()) - static_cast<int64_t>(old_bytes);
   return true;
 }
@@ -115,7 +122,7 @@ bool MemoryEngine::prepare_splice(Step& step) const {
     step.fresh = Entry::make(step.key, step.hash, size);
     if (step.fresh == nullptr) return false;
     write_splice(step.fresh->value_data(), 0, step.change);
-    step.growth_bytes = growth_by(step);
+    step.growth_bytes += growth_by(step);
     return true;
   }
   if (entry->blob == nullptr ? fits_inline(entry, size)
@@ -269,7 +276,7 @@ Outcome MemoryEngine::run_all(std::span<Step> steps, DeferredFree& deferred) {
   for (Step& step : steps) {
     if (step.change.expires_at_ms != kNoExpiry) step.shard->heap.reserve(steps.size());
   }
-  if (!insert_all(steps, deferred)) return Outcome::kOutOfMemory;
+  if (!insert_all(steps, allowance, deferred)) return Outcome::kOutOfMemory;
   // Erase last: a put may take its value from a key that goes.
   for (const bool erasing : {false, true}) {
     for (Step& step : steps) {
@@ -280,15 +287,22 @@ Outcome MemoryEngine::run_all(std::span<Step> steps, DeferredFree& deferred) {
   return Outcome::kDone;
 }
 
-// The new keys first, as nothing else can fail. False, with nothing changed: one could not be had.
-bool MemoryEngine::insert_all(std::span<Step> steps, DeferredFree& deferred) {
+// The new keys first, as nothing else can fail. False, with nothing changed: one could not be had,
+// or the nodes that the index has made for them do not fit.
+bool MemoryEngine::insert_all(std::span<Step> steps, const Allowance& allowance,
+                              DeferredFree& deferred) {
+  const auto index_before = static_cast<int64_t>(index_.cost_bytes());
   for (Step& step : steps) {
     if (step.fresh == nullptr) continue;
     Entry* const fresh = step.fresh;
     step.inserted = commit(step, deferred);
     if (step.inserted) {
       step.entry = fresh;
-      continue;
+      if (allowance.holds()) continue;
+      Step& first = steps.front();
+      first.refused = true;
+      first.growth_bytes = std::max(first.growth_bytes, int64_t{0}) +
+                           static_cast<int64_t>(index_.cost_bytes()) - index_before;
     }
     for (Step& other : steps) {
       if (other.inserted) remove_entry(*other.shard, other.entry, deferred);
