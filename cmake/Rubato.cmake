@@ -20,11 +20,13 @@
 #       without; its cases have the label `late`.
 #   rubato_bench(NAME SOURCES ... [DEPS ...])
 #       Google Benchmark program, built into <build>/benchmarks.
-#   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder ...] [DICTIONARY file] [WHOLE])
+#   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder ...] [DICTIONARY file] [WHOLE]
+#               [RUNS n])
 #       LLVMFuzzerTestOneInput. With RUBATO_FUZZ a libFuzzer program in <build>/fuzzers; else a
 #       ctest test that replays the corpus and some seeded mutations of it. WHOLE: it links a whole
 #       server or simulator, which takes minutes to build, so that `make test` only replays it;
-#       `make fuzz` builds and runs it, too.
+#       `make fuzz` builds and runs it, too. RUNS: so many mutations are replayed, else 20 000, or
+#       1000 of a WHOLE one.
 
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH RUBATO_ROOT)
 
@@ -254,7 +256,7 @@ function(rubato_fuzz name)
   if(NOT RUBATO_FUZZ AND NOT RUBATO_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "WHOLE" "DICTIONARY" "SOURCES;DEPS;CORPUS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WHOLE" "DICTIONARY;RUNS" "SOURCES;DEPS;CORPUS")
   add_executable(${name} ${arg_SOURCES})
   _rubato_include_roots(${name} PRIVATE)
   target_link_libraries(${name} PRIVATE ${arg_DEPS} Threads::Threads)
@@ -302,6 +304,9 @@ function(rubato_fuzz name)
     set(runs)
     if(arg_WHOLE)
       set(runs -runs=1000)
+    endif()
+    if(arg_RUNS)
+      set(runs -runs=${arg_RUNS})
     endif()
     add_test(NAME ${name}.replay COMMAND ${name} ${runs} ${corpus})
     set_tests_properties(${name}.replay PROPERTIES LABELS "${folder};fuzz" TIMEOUT ${timeout})

@@ -1,40 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole server in one thread: memory engine under a small bound, loopback datapath of two queues,
-// clients that speak RESP, memcached's text protocol and Rubato RPC. The input is a program of
-// steps, each a letter and the client that it is about:
+// A whole server: loopback datapath of two queues, clients that speak RESP, memcached's text
+// protocol and Rubato RPC. It is compiled once for each of these:
+//
+//   kv_server_fuzz          memory engine under a small bound, all in one thread
+//   kv_server_rocksdb_fuzz  rocksdb engine on a simulated disk, the server in one thread
+//   kv_server_workers_fuzz  memory engine, a runtime with two workers. These run while the program
+//                           goes on, so a finding need not come again at once.
+//
+// The input is a program of steps, each a letter and the client that it is about:
 //
 //   c n        a client of protocol n connects          x   it is gone, as by a reset
 //   s n BYTES  it sends n bytes                         k   the server closes it
 //   e          it sends no more, but reads              v   its flow moves to the other queue
 //   r          it reads what has come                   u   it is pushed to
 //   p n        the server takes up to n requests per queue, and those behind them in the
-//              same pipeline; with the highest bit of n set it refuses them
+//              same pipeline; with the highest bit of n set it refuses them. Workers of a runtime
+//              get some time, more for a higher n
+//   f n        the n-th change of the disk from now on fails
 //   t n        n seconds pass, and keys expire
 //   d n BYTES  a datagram of n bytes comes to the port of memcached over UDP and is answered; no
 //              reply to it is a request
 //
+// What a wire would lose, delay or reorder, another program leaves out or sends elsewhere.
+//
 // At the end all clients go, and nothing may be left: no request in service, no buffer. What is
-// read of RESP must be RESP.
+// read of RESP must be RESP. The store on a disk is opened again, and has the keys that it had.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "datapath/datagram_datapath.h"
 #include "datapath/loopback.h"
 #include "datapath/testing/memory_wire.h"
+#include "kv_server/engine/rocksdb/rocksdb_engine.h"
+#include "kv_server/engine/rocksdb/testing/simulated_disk.h"
 #include "kv_server/memcached/datagrams.h"
 #include "kv_server/server/application.h"
 #include "load/reply_parser.h"
 #include "mechanism/clock/clock.h"
 #include "rpc/admission.h"
+#include "runtime/runtime.h"
 
 namespace rubato::kv {
 namespace {
@@ -42,10 +61,14 @@ namespace {
 constexpr uint32_t kQueues = 2;
 constexpr uint32_t kClients = 8;
 constexpr size_t kBurst = 4;  // requests polled at once
-constexpr uint64_t kMaxMemory = 1 << 20;
 constexpr size_t kWireBytes = 4096;  // so that replies wait, too
+constexpr size_t kWriteBufferBytes = 64 << 10;
+constexpr bool kOnDisk = RUBATO_FUZZ_ON_DISK;
+constexpr uint64_t kMaxMemory = kOnDisk ? kMinRocksMemoryBytes : 1 << 20;
+constexpr bool kHasWorkers = RUBATO_FUZZ_WORKERS;
+constexpr auto kTurn = std::chrono::microseconds(20);  // that workers get for each unit of p n
 
-int64_t g_now_ms = 0;
+std::atomic<int64_t> g_now_ms = 0;
 
 Instant fuzz_now() { return Instant(g_now_ms * 1'000'000); }
 
@@ -60,18 +83,27 @@ class ByChoice final : public Protocol {
   explicit ByChoice(KvApplication& app) : app_(app) {}
   std::unique_ptr<Session> open(const Peer& peer) override {
     Peer chosen = peer;
-    chosen.port = ports[peer.flow];
+    {
+      const std::scoped_lock lock(mutex_);
+      chosen.port = ports_[peer.flow];
+    }
     return app_.open(chosen);
   }
-  std::map<uint64_t, uint32_t> ports;  // by flow
+  void choose(uint64_t flow, uint32_t port) {
+    const std::scoped_lock lock(mutex_);
+    ports_[flow] = port;
+  }
 
  private:
   KvApplication& app_;
+  std::mutex mutex_;                    // guards the next one
+  std::map<uint64_t, uint32_t> ports_;  // by flow
 };
 
 KvOptions fuzz_options(MemoryAccount& account) {
   KvOptions options;
   options.ports = {Speaks::kResp, Speaks::kMemcached, Speaks::kRpc};
+  options.engine = kOnDisk ? "rocksdb" : "memory";
   options.memory = &account;
   options.maxmemory_bytes = kMaxMemory;
   options.debug_command = Allowed::kNobody;  // DEBUG SLEEP
@@ -83,20 +115,94 @@ LoopbackOptions wire_options(MemoryAccount& account) {
   options.queues = kQueues;
   options.wire_bytes = kWireBytes;
   options.limits.memory = &account;
-  options.now = &fuzz_now;
+  if (!kHasWorkers) options.now = &fuzz_now;
   return options;
 }
 
-std::unique_ptr<Engine> fuzz_engine(Clock& clock, MemoryAccount& account) {
-  EngineOptions options;
-  options.clock = &clock;
-  options.hash_seed = 1;
-  options.maxmemory_bytes = kMaxMemory;
-  options.account = &account;
-  auto engine = open_memory_engine(options);
-  RUBATO_CHECK(engine.ok());
-  return std::move(engine.value());
-}
+// What the server keeps its keys in.
+class Store {
+ public:
+  Store() { open(); }
+
+  Engine& engine() { return *engine_; }
+  Clock& clock() { return clock_; }
+  MemoryAccount& account() { return account_; }
+
+  void fail_change(uint32_t number) {
+    if (!kOnDisk) return;
+    failed_ = true;
+    testing::DiskFaults faults;
+    faults.fail_at = number;
+    disk_->set(faults);
+  }
+
+  // Nobody uses it. A write that failed may be there or not.
+  void open_again() {
+    if (!kOnDisk) return;
+    const std::map<std::string, std::string> before = content();
+    engine_.reset();
+    disk_->set({});
+    open();
+    RUBATO_CHECK(failed_ || content() == before);
+  }
+
+ private:
+  void open() {
+    EngineOptions options;
+    options.clock = &clock_;
+    options.hash_seed = 1;
+    options.maxmemory_bytes = kMaxMemory;
+    options.account = &account_;
+    options.dir = "/db";
+    auto engine = kOnDisk ? RocksEngine::open(options, {disk_, kWriteBufferBytes})
+                          : open_memory_engine(options);
+    RUBATO_CHECK(engine.ok());
+    engine_ = std::move(engine.value());
+  }
+
+  std::map<std::string, std::string> content() {
+    std::map<std::string, std::string> all;
+    const auto keep = [&](std::string_view key, std::string_view value) {
+      all.emplace(key, value);
+      return true;
+    };
+    RUBATO_CHECK(engine_->range({"", std::nullopt, true}, UINT64_MAX, keep) == Outcome::kDone);
+    return all;
+  }
+
+  StepClock clock_;
+  MemoryAccount account_;
+  std::shared_ptr<testing::SimulatedDisk> disk_ = std::make_shared<testing::SimulatedDisk>(1);
+  std::unique_ptr<Engine> engine_;
+  bool failed_ = false;
+};
+
+// The runtime runs in a thread of its own as long as this exists.
+class Workers {
+ public:
+  Workers(Datapath& datapath, Application& app) {
+    RuntimeOptions options;
+    options.workers = kQueues;
+    options.stack_bytes = 1 << 20;
+    options.max_fibers = 64;
+    auto made = Runtime::create(options, datapath, app);
+    RUBATO_CHECK(made.ok());
+    runtime_ = std::move(made.value());
+    thread_ = std::thread([this] { drained_ = runtime_->run(); });
+  }
+  ~Workers() {
+    runtime_->stop();
+    thread_.join();
+    RUBATO_CHECK(drained_);
+  }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+ private:
+  std::unique_ptr<Runtime> runtime_;
+  std::thread thread_;
+  bool drained_ = false;
+};
 
 struct FuzzClient {
   uint64_t flow = 0;  // 0 = none
@@ -107,20 +213,21 @@ struct FuzzClient {
 
 class FuzzedServer {
  public:
-  FuzzedServer()
-      : engine_(fuzz_engine(clock_, account_)),
+  explicit FuzzedServer(Store& store)
+      : store_(store),
         admission_(rpc::AdmissionOptions{}),
-        app_(*engine_, fuzz_options(account_), &admission_),
+        app_(store.engine(), fuzz_options(store.account()), &admission_),
         protocol_(app_),
-        wire_(wire_options(account_), protocol_),
+        wire_(wire_options(store.account()), protocol_),
         port_(app_.server()) {
     auto wire = std::make_unique<rubato::testing::MemoryWire>(1, rubato::testing::WireFaults{}, 1);
     datagrams_ = wire.get();
     datagram_path_ = DatagramDatapath::open(std::move(wire), port_, port_).value();
     Host host;
     host.datapath = &wire_;
-    host.clock = &clock_;
+    host.clock = &store.clock();
     app_.connect(host);
+    if (kHasWorkers) workers_.emplace(wire_, app_);
   }
 
   void run(std::string_view program) {
@@ -142,6 +249,7 @@ class FuzzedServer {
   void step(char what, std::string_view& rest) {
     if (what == 'p') return serve(static_cast<uint8_t>(take_byte(rest)));
     if (what == 't') return pass_time(static_cast<uint8_t>(take_byte(rest)));
+    if (what == 'f') return store_.fail_change(static_cast<uint8_t>(take_byte(rest)));
     FuzzClient& client = clients_[static_cast<uint8_t>(take_byte(rest)) % kClients];
     switch (what) {
       case 'c': return connect(client, static_cast<uint8_t>(take_byte(rest)) % 3);
@@ -160,9 +268,10 @@ class FuzzedServer {
   void connect(FuzzClient& client, uint32_t port) {
     forget(client);
     client = {};
-    client.flow = wire_.connect();
     client.speaks_resp = port == 0;
-    protocol_.ports[client.flow] = port;
+    protocol_.choose(connected_ + 1, port);  // before a worker looks
+    client.flow = wire_.connect();
+    RUBATO_CHECK(client.flow == ++connected_);
   }
 
   void send(const FuzzClient& client, std::string_view& rest) {
@@ -223,6 +332,7 @@ class FuzzedServer {
 
   // Serves requests in turns; finish may give the next one of the same flow.
   void serve(uint8_t how) {
+    if (kHasWorkers) return std::this_thread::sleep_for(how * kTurn);
     const bool refuses = (how & 0x80) != 0;
     const std::span<Request*> room = std::span(polled_).first(std::min<size_t>(how & 0x7f, kBurst));
     for (uint32_t i = 0; i < kQueues; ++i) {
@@ -262,20 +372,19 @@ class FuzzedServer {
       read(client);
       forget(client);
     }
-    for (int i = 0; i < 1000 && !is_empty(); ++i) serve(0x7f);
+    // Where there are workers, the fuzzer's limit of time ends what hangs.
+    for (int i = 0; (kHasWorkers || i < 1000) && !is_empty(); ++i) serve(0x7f);
     RUBATO_CHECK(is_empty());
   }
 
   bool is_empty() const {
     // The one request of the datagrams keeps as much.
-    const uint64_t kept = account_.buffers();
+    const uint64_t kept = store_.account().buffers();
     return wire_.in_flight() == 0 && wire_.stats().flows_open == 0 &&
            datagram_path_->in_flight() == 0 && (kept == 0 || kept == ReplyBuffer::kFirstCapacity);
   }
 
-  MemoryAccount account_;
-  StepClock clock_;
-  std::unique_ptr<Engine> engine_;
+  Store& store_;
   rpc::AdmissionController admission_;
   KvApplication app_;
   ByChoice protocol_;
@@ -285,6 +394,8 @@ class FuzzedServer {
   std::unique_ptr<DatagramDatapath> datagram_path_;
   std::array<FuzzClient, kClients> clients_;
   std::array<Request*, kBurst> polled_{};
+  uint64_t connected_ = 0;  // flows so far; their numbers begin at 1
+  std::optional<Workers> workers_;
 };
 
 }  // namespace
@@ -292,7 +403,8 @@ class FuzzedServer {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   rubato::kv::g_now_ms = 1'000'000'000'000;
-  rubato::kv::FuzzedServer server;
-  server.run({reinterpret_cast<const char*>(data), size});
+  rubato::kv::Store store;
+  rubato::kv::FuzzedServer(store).run({reinterpret_cast<const char*>(data), size});
+  store.open_again();
   return 0;
 }
