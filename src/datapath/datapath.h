@@ -133,6 +133,9 @@ class Datapath {
   virtual void for_each_flow(const std::function<void(const FlowInfo&)>& visit) = 0;
   // Closes the flow soon; false = no such flow. Any thread.
   virtual bool close_flow(uint64_t flow) = 0;
+  // A worker is about to finish a request that the datapath counts (RequestState::counted_as), and
+  // that is no longer counted then. Any thread.
+  virtual void ended(Request& request) { static_cast<void>(request); }
 
   // From its next request on, `flow` (Job::flow) comes in by the queue of `to`. A polled request
   // stays where it is and is finished first; the requests behind it in the pipeline move along, and

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "datapath/guest_queue.h"
@@ -29,6 +30,8 @@ namespace {
 
 constexpr Nanos kLongestSleep = Nanos::millis(250);  // of the thread, and of a worker
 constexpr std::chrono::microseconds kFullNap{20};  // while no channel has room
+
+uint32_t slot_of(uint32_t type) { return std::min(type, limits::kTypes - 1); }
 
 // Until one of the files is readable, or the event is raised, which this takes back.
 void wait_for(int event, const std::vector<int>& files, Nanos longest) {
@@ -191,7 +194,9 @@ NetWorkerDatapath::~NetWorkerDatapath() {
 
 DatapathQueue& NetWorkerDatapath::queue(WorkerId worker) { return *queues_[worker.value]; }
 
-uint32_t NetWorkerDatapath::slot_of(uint32_t type) { return std::min(type, limits::kTypes - 1); }
+uint64_t NetWorkerDatapath::refused_of(uint32_t type) const {
+  return refused_[slot_of(type)].value();
+}
 
 uint64_t NetWorkerDatapath::refused() const {
   uint64_t sum = 0;
@@ -211,6 +216,11 @@ void NetWorkerDatapath::expose(OpenMetrics& out) const {
       out.counter(refused_[slot].value(), OpenMetrics::label("type", type));
     }
   }
+}
+
+void NetWorkerDatapath::ended(Request& request) {
+  const uint32_t slot = std::exchange(request.counted_as, uint8_t{0}) - 1u;
+  unfinished_[slot].count.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void NetWorkerDatapath::begin() {
@@ -255,7 +265,7 @@ void NetWorkerDatapath::queue_up(Request* request) {
     std::atomic<uint32_t>& unfinished = unfinished_[slot].count;
     if (unfinished.load(std::memory_order_relaxed) < typed_capacity_) {
       unfinished.fetch_add(1, std::memory_order_relaxed);
-      request->unfinished = &unfinished;
+      request->counted_as = static_cast<uint8_t>(slot + 1);
       typed_[slot].push_back(request);
       ++held_;
       return;

@@ -57,7 +57,7 @@ class NetWorkerDatapath final : public Datapath {
 
   // Requests that were refused since their type had too many; all, and of a slot of type.
   uint64_t refused() const;
-  uint64_t refused_of(uint32_t type) const { return refused_[slot_of(type)].value(); }
+  uint64_t refused_of(uint32_t type) const;
   // Requests that went to workers.
   uint64_t handed_out() const { return handed_out_.value(); }
   void expose(OpenMetrics& out) const;
@@ -66,6 +66,7 @@ class NetWorkerDatapath final : public Datapath {
   DatapathQueue& queue(WorkerId worker) override;
   Nanos begin_drain() override { return of_.begin_drain(); }
   void drain() override { of_.drain(); }
+  void ended(Request& request) override;
   uint64_t in_flight() const override { return of_.in_flight(); }
   DatapathStats stats() const override { return of_.stats(); }
   void for_each_flow(const std::function<void(const FlowInfo&)>& visit) override {
@@ -82,7 +83,6 @@ class NetWorkerDatapath final : public Datapath {
   static constexpr uint32_t kSlots = kGroups + 1;
 
   NetWorkerDatapath(Datapath& of, uint32_t typed_capacity);
-  static uint32_t slot_of(uint32_t type);
 
   // A worker polls, or the end has come.
   void begin();
@@ -102,6 +102,7 @@ class NetWorkerDatapath final : public Datapath {
   struct alignas(limits::kCacheLineBytes) Unfinished {
     std::atomic<uint32_t> count{0};
   };
+  static_assert(kSlots <= UINT8_MAX);
   std::array<Unfinished, kSlots> unfinished_;  // relaxed: the net worker alone adds
   std::array<Counter, kSlots> refused_;
   Counter handed_out_;

@@ -52,8 +52,6 @@ struct Request : RequestState {
   RequestData* data = nullptr;       // made by the session, and used again for later requests
   DatapathQueue* datapath = nullptr; // where to finish it
   StreamFlow* stream = nullptr;      // the datapath's
-  // Counts it until the worker that has it finishes it (datapath/net_worker.h); null = nobody does.
-  std::atomic<uint32_t>* unfinished = nullptr;
   // The state of the flow's client; null = kOpen. Read with relaxed order, since no other data is
   // read on its word.
   const std::atomic<ClientState>* client = nullptr;

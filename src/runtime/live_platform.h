@@ -196,9 +196,7 @@ class LivePlatform {
  private:
   // The next of its flow, which the worker has from here; null = there is none.
   Request* finish(Request& request) {
-    if (request.unfinished != nullptr) {
-      std::exchange(request.unfinished, nullptr)->fetch_sub(1, std::memory_order_relaxed);
-    }
+    if (request.counted_as != 0) context_.shared.datapath.ended(request);
     Request* const next = request.datapath->finish(request);
     if (next == nullptr) ++stats().given_back;
     return next;

@@ -31,6 +31,7 @@ constexpr const char* name_of(Refusal why) {
 }
 
 struct RequestState : Job {
+  uint8_t counted_as = 0;            // what the datapath counts it as until it ends; 0 = nothing
   void* fiber = nullptr;             // the host's: where a request that has started is suspended
   Nanos promoted_after;              // became long by age after so much service; 0 = it did not
   Instant put_back;                  // when it was preempted; zero while it is not waiting for that
