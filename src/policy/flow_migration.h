@@ -8,13 +8,12 @@
 // What a worker publishes for all to read: its load in the two lowest bits, above them the number
 // of the published flow plus one, 0 = none.
 //
-// Ours, where the paper is silent: a worker that receives nothing is Light at once, since how many
-// rounds of nothing it has is a matter of how fast it looks; one that stays overloaded publishes
-// another flow after as many rounds again; a flow that was adopted is not published by its adopter,
-// so that it does not wander, nor by the worker that it came from, where requests of it may still
-// wait; and a rule is removed again when it is old and the worker that the flow came from is Light,
-// or when its adopter has too many. A host that refuses to remove it is asked once more when it is
-// old again: the flow may have gone, or be underway in an earlier move.
+// Ours, where the paper is silent: a worker that stays overloaded publishes another flow after as
+// many rounds again; a flow that was adopted is not published by its adopter, so that it does not
+// wander, nor by the worker that it came from, where requests of it may still wait; and a rule is
+// removed again when it is old and the worker that the flow came from is Light, or when its adopter
+// has too many. A host that refuses to remove it is asked once more when it is old again: the flow
+// may have gone, or be underway in an earlier move.
 #pragma once
 
 #include <array>
@@ -114,18 +113,15 @@ class FlowMigration {
   template <class H>
   void round(Worker& worker, WorkerId me, uint32_t received, H& host) const {
     count(worker, received);
-    tell(worker, me, host);
+    const uint64_t hint = host.hint(me);
+    note_taken(worker, hint, host);
+    // Fails if another worker has taken the flow; then the next round says it.
+    if (load_of(hint) != worker.load && host.publish_hint(me, hint, hint_of(worker.load))) {
+      worker.offered = 0;
+    }
+    unsteer_flow(worker, host);
   }
 
-  // Called by worker `me` when it receives nothing: until something comes no round of its will, and
-  // how many those are is a matter of how fast it looks.
-  template <class H>
-  void ran_dry(Worker& worker, WorkerId me, H& host) const {
-    worker.load = Load::kLight;
-    worker.above = worker.below = 0;
-    worker.publish = false;
-    tell(worker, me, host);
-  }
   // Called by worker `me` before it runs this job.
   template <class H>
   void running(Worker& worker, WorkerId me, const Job& job, H& host) const {
@@ -159,18 +155,6 @@ class FlowMigration {
 
  private:
   static constexpr uint64_t hint_of(Load load) { return static_cast<uint64_t>(load); }
-
-  // What the others are to know, and hear of it.
-  template <class H>
-  void tell(Worker& worker, WorkerId me, H& host) const {
-    const uint64_t hint = host.hint(me);
-    note_taken(worker, hint, host);
-    // Fails if another worker has taken the flow; then the next round says it.
-    if (load_of(hint) != worker.load && host.publish_hint(me, hint, hint_of(worker.load))) {
-      worker.offered = 0;
-    }
-    unsteer_flow(worker, host);
-  }
 
   // Three rounds in a row on one side of a threshold change the state; a round between the two
   // thresholds begins anew.

@@ -115,19 +115,6 @@ TEST_F(FlowMigrationTest, three_rounds_below_bring_it_back_step_by_step) {
   EXPECT_EQ(load(), Load::kLight);
 }
 
-TEST_F(FlowMigrationTest, who_receives_nothing_is_light_and_offers_no_flow) {
-  overload();
-  runs(7);
-  ASSERT_TRUE(offers_a_flow());
-  policy.ran_dry(victim, kVictim, host);
-  EXPECT_EQ(load(), Load::kLight);
-  EXPECT_FALSE(offers_a_flow());
-  rounds({33, 33});
-  EXPECT_EQ(load(), Load::kLight) << "three rounds again";
-  rounds({33});
-  EXPECT_EQ(load(), Load::kBusy);
-}
-
 TEST_F(FlowMigrationTest, an_overloaded_worker_between_the_thresholds_stays_so) {
   overload();
   rounds({31, 31, 32, 31, 31, 48, 0, 0, 40});

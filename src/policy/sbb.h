@@ -146,8 +146,7 @@ class Sbb : public FixedQuantum {
   template <class H>
   void begin_round(Worker& worker, WorkerId me, H& host) const {
     worker.round_left = std::min(host.depth(queue(me)), config_.round);
-    worker.round_left > 0 ? flows_.round(worker.flows, me, worker.round_left, host)
-                          : flows_.ran_dry(worker.flows, me, host);
+    flows_.round(worker.flows, me, worker.round_left, host);
   }
 
   // O5: from the last victim on, then by turns; at first each begins at another place.
