@@ -56,11 +56,10 @@ class Prices(unittest.TestCase):
                                  "meant, write the prices to src/sim/costs again")
 
 
-# Of more than two workers under these a thief begins at a victim that it draws, and a live one that
-# spins has drawn more often.
-DRAW_VICTIMS = {"steal", "zygos"}
-# The share of their requests, at least, that come out the same all the same.
-LEAST_SAME = 0.7
+# The number of workers from which on some policies do not decide the same for every request, and the
+# share of requests, at least, that come out the same all the same; docs/FIDELITY.md says why.
+DIFFERENT_FROM = {"steal": 3, "zygos": 3, "sbb": 2}
+LEAST_SAME = 0.55
 
 
 class Ideal(unittest.TestCase):
@@ -73,13 +72,12 @@ class Ideal(unittest.TestCase):
 
     def test_hosts_decide_the_same(self):
         for workers in 1, 2, 8:
-            drawn = DRAW_VICTIMS if workers > 2 else set()
             for policy, share in self.same(live_policies(), workers).items():
                 what = f"{policy}, {workers} workers"
-                if policy in drawn:
-                    self.assertGreaterEqual(share, LEAST_SAME, what)
-                else:
+                if workers < DIFFERENT_FROM.get(policy, 9):
                     self.assertEqual(share, 1, what)
+                else:
+                    self.assertGreaterEqual(share, LEAST_SAME, what)
 
 
 class Priced(unittest.TestCase):

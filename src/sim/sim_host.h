@@ -221,7 +221,8 @@ class SimHost {
   }
 
   CostMeter<kIdeal>& meter() { return meter_; }
-  // For the timer core the depth of a worker's arrival queue includes its ring; a worker polls it.
+  // The depth of a worker's own arrival queue includes its ring, when that worker or the timer core
+  // looks (contract.h).
   QueueSet<P>& queues() { return queues_; }
   ManagerNetwork& network() { return network_; }
   const ManagerNetwork& network() const { return network_; }
@@ -239,7 +240,8 @@ class SimHost {
 
   uint32_t seen_in_ring(QueueRef q) const {
     const bool of_worker = q.declaration == 0 && P::kQueues[0].scope == Scope::kPerWorker;
-    return of_worker && caller_ == kCentralCaller ? queues_.ring(q.index).depth() : 0;
+    const bool may_see = caller_ == q.index || caller_ == kCentralCaller;
+    return of_worker && may_see ? queues_.ring(q.index).depth() : 0;
   }
 
   // A manager's looks and takes are part of its other prices.
