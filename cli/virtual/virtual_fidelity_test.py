@@ -56,8 +56,8 @@ class Prices(unittest.TestCase):
                                  "meant, write the prices to src/sim/costs again")
 
 
-# The number of workers from which on some policies do not decide the same for every request, and the
-# share of requests, at least, that come out the same all the same; docs/FIDELITY.md says why.
+# The number of workers from which on some policies do not decide the same for every request, and
+# the share of requests, at least, that come out the same all the same; docs/FIDELITY.md says why.
 DIFFERENT_FROM = {"steal": 3, "zygos": 3, "sbb": 2}
 LEAST_SAME = 0.55
 
