@@ -207,8 +207,8 @@ class Otlp(unittest.TestCase):
                 eventually(lambda: len(spans("set")), lambda count: count == 7)
                 server.terminate()
                 self.assertEqual(server.wait(), 0, server.output())
-            # `config` is of the control plane.
-            self.assertRegex(server.output(), r"requests recorded .*recorded=40 left_out=0")
+                # `config` is of the control plane.
+                self.assertRegex(server.output(), r"requests recorded .*recorded=40 left_out=0")
 
     def test_a_collector_that_is_away_holds_up_nothing(self):
         with collector() as sink, Server("--otlp", url(sink), "--otlp-sample", "1",
