@@ -58,7 +58,7 @@ class Prices(unittest.TestCase):
 
 # The number of workers from which on some policies do not decide the same for every request, and
 # the share of requests, at least, that come out the same all the same; docs/FIDELITY.md says why.
-DIFFERENT_FROM = {"steal": 3, "zygos": 3, "sbb": 2}
+DIFFERENT_FROM = {"steal": 3, "zygos": 3, "sbb": 2, "tinyquanta": 2}
 LEAST_SAME = 0.55
 
 
