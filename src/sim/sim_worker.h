@@ -128,7 +128,9 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // The worker has found nothing: it idles.
   void rest() {
-    pool_.note_found_nothing(id_);
+    if (context_.setup.refusal_rule || context_.limiter || context_.looks_in_step()) {
+      pool_.note_found_nothing(id_);
+    }
     free_at_ = now() + meter().spent();
     overhead_ += meter().spent();
     if (!context_.idle.has(id_)) context_.idle.add(id_);
