@@ -4,9 +4,8 @@
 // in the stacks of its requests, under one limit. MemoryShare: what one buffer has taken of it.
 //
 // Data may not take all: one of `buffer_share` parts stays for buffers, so that a full store can
-// still be read and told to forget. A quarter of that stays for what is never refused, as the first
-// buffer of a connection; only such takes pass the limit, when that quarter is used up. Any thread;
-// a take that is refused counts until it is given back.
+// still be read and told to forget. A quarter of that stays for first buffers of connections, and
+// for expiries. Any thread; a take that is refused counts until it is given back.
 //
 // Memory order: who takes adds first and looks at what the others have then, so that of two at once
 // at least one sees both (sequentially consistent). All other accesses are relaxed.
@@ -80,30 +79,31 @@ class MemoryAccount {
     const uint64_t limit = this->limit();
     if (limit == 0) return UINT64_MAX;
     const uint64_t least = buffer_share_ == 0 ? 0 : limit / buffer_share_;
-    const uint64_t kept = std::max(buffers() + kept_for_always(limit), least) + stacks();
+    const uint64_t kept = std::max(buffers() + kept_for_first(limit), least) + stacks();
     return limit > kept ? limit - kept : 0;
   }
-  // The same with what is kept for what is never refused: an expiry makes a full store forget.
+  // The same with what others leave: an expiry makes a full store forget.
   uint64_t room_for_expiries() const {
     const uint64_t room = room_for_data();
-    return room == UINT64_MAX ? room : room + kept_for_always(limit());
+    return room == UINT64_MAX ? room : room + kept_for_first(limit());
   }
 
   // False = refused, and counted.
-  bool take(size_t bytes) {
+  bool take(size_t bytes) { return take_beside(kept_for_first(limit()), bytes); }
+  // The same for what a connection must have: out of what others leave, too.
+  bool take_first(size_t bytes) { return take_beside(0, bytes); }
+  void give(size_t bytes) { buffers_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+ private:
+  bool take_beside(uint64_t kept, size_t bytes) {
     const uint64_t taken = buffers_.fetch_add(bytes, std::memory_order_seq_cst) + bytes;
     const uint64_t limit = this->limit();
-    if (limit == 0 || taken + data() + stacks() + kept_for_always(limit) <= limit) return true;
+    if (limit == 0 || taken + data() + stacks() + kept <= limit) return true;
     give(bytes);
     refused_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  // Is never refused: for what a connection must have.
-  void take_always(size_t bytes) { buffers_.fetch_add(bytes, std::memory_order_relaxed); }
-  void give(size_t bytes) { buffers_.fetch_sub(bytes, std::memory_order_relaxed); }
-
- private:
-  uint64_t kept_for_always(uint64_t limit) const {
+  uint64_t kept_for_first(uint64_t limit) const {
     return buffer_share_ == 0 ? 0 : limit / buffer_share_ / 4;
   }
 
@@ -123,8 +123,8 @@ class MemoryAccount {
 // account it takes what it is asked for.
 class MemoryShare {
  public:
-  // A buffer of up to this size is never refused.
-  static constexpr size_t kAlwaysBytes = 1024;
+  // A buffer of up to this size is a first one, for which others leave a part of the limit.
+  static constexpr size_t kFirstBytes = 1024;
 
   explicit MemoryShare(MemoryAccount* account = nullptr) : account_(account) {}
   MemoryShare(MemoryShare&& other) noexcept
@@ -147,21 +147,11 @@ class MemoryShare {
       return true;
     }
     if (account_ != nullptr) {
-      if (bytes <= kAlwaysBytes) {
-        account_->take_always(bytes - bytes_);
-      } else if (!account_->take(bytes - bytes_)) {
-        return false;
-      }
+      const size_t more = bytes - bytes_;
+      if (!(bytes <= kFirstBytes ? account_->take_first(more) : account_->take(more))) return false;
     }
     bytes_ = bytes;
     return true;
-  }
-
-  // The same, never refused: for memory that another one is about to give back.
-  void resize_anyway(size_t bytes) {
-    if (bytes <= bytes_) return resize_to_less(bytes);
-    if (account_ != nullptr) account_->take_always(bytes - bytes_);
-    bytes_ = bytes;
   }
 
  private:

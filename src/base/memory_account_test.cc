@@ -24,7 +24,7 @@ TEST(MemoryAccount, data_and_buffers_share_the_limit) {
   EXPECT_EQ(account.room_for_data(), 150'000u);  // the rest is for buffers alone
   account.note_data(100'000);
   MemoryShare share(&account);
-  EXPECT_TRUE(share.resize(57'500));  // and 2500 for what is never refused
+  EXPECT_TRUE(share.resize(57'500));  // and 2500 for first buffers
   EXPECT_EQ(account.room_for_data(), 100'000u);
   EXPECT_FALSE(share.resize(57'501));
   EXPECT_EQ(account.used(), 157'500u);
@@ -50,28 +50,21 @@ TEST(MemoryAccount, stacks_count_like_the_others) {
   EXPECT_TRUE(share.resize(20'000));
 }
 
-TEST(MemoryAccount, a_share_that_may_not_be_refused_is_given_and_counted) {
+TEST(MemoryAccount, a_first_buffer_is_refused_where_nothing_is_left) {
   MemoryAccount account;
-  account.set_limit(10'000);
+  account.set_limit(2000);
+  account.note_data(1000);
   MemoryShare share(&account);
-  EXPECT_FALSE(share.resize(10'001));
-  share.resize_anyway(20'000);
-  EXPECT_EQ(account.used(), 20'000u);
-  share.resize_anyway(5000);
-  EXPECT_EQ(account.used(), 5000u);
+  EXPECT_TRUE(share.resize(900));
+  EXPECT_FALSE(share.resize(1001));
+  EXPECT_TRUE(share.resize(1000));
+  EXPECT_EQ(account.used(), account.limit());
+  EXPECT_FALSE(MemoryShare(&account).resize(1));
+  EXPECT_EQ(account.refused(), 2u);
+  EXPECT_EQ(account.room_for_data(), 969u);
 }
 
-TEST(MemoryAccount, a_first_buffer_is_given_though_nothing_is_left) {
-  MemoryAccount account;
-  account.set_limit(10);
-  account.note_data(10);
-  MemoryShare share(&account);
-  EXPECT_TRUE(share.resize(MemoryShare::kAlwaysBytes));
-  EXPECT_FALSE(share.resize(MemoryShare::kAlwaysBytes + 1));
-  EXPECT_EQ(account.room_for_data(), 0u);
-}
-
-TEST(MemoryAccount, what_is_never_refused_has_a_part_that_others_leave) {
+TEST(MemoryAccount, first_buffers_have_a_part_that_others_leave_and_no_more) {
   MemoryAccount account;
   account.set_limit(640'000);
   MemoryShare large(&account);
@@ -79,7 +72,10 @@ TEST(MemoryAccount, what_is_never_refused_has_a_part_that_others_leave) {
   EXPECT_FALSE(large.resize(630'001));
   account.note_data(account.room_for_data());
   std::vector<MemoryShare> first;
-  for (int i = 0; i < 9; ++i) EXPECT_TRUE(first.emplace_back(&account).resize(1024));
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_TRUE(first.emplace_back(&account).resize(MemoryShare::kFirstBytes));
+  }
+  EXPECT_FALSE(first.emplace_back(&account).resize(MemoryShare::kFirstBytes));
   EXPECT_LE(account.used(), account.limit());
 }
 

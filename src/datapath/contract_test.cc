@@ -3,7 +3,9 @@
 // The contract of every stream datapath, run on each of them.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "datapath/testing/datapath_fixture.h"
 
@@ -295,8 +297,13 @@ TEST_P(DatapathContract, short_of_memory_the_largest_half_sent_request_gives_way
   ASSERT_TRUE(b->poll_until([&] { return b->datapath().stats().input_bytes == 200'000; }));
   auto smaller = b->connect();
   ASSERT_TRUE(smaller->send(std::string(100'000, 'y') + "\n"));
-  Request* const request = b->next();
-  ASSERT_NE(request, nullptr);
+  std::vector<Request*> taken;
+  const auto came = [&] {
+    EXPECT_LE(account.used(), kShortOfMemory);
+    return !taken.empty();
+  };
+  ASSERT_TRUE(b->poll_until(came, &taken));
+  Request* const request = taken.front();
   EXPECT_EQ(request->payload.size(), 100'001u);
   EXPECT_EQ(DatapathFixture::finish(request, "ok"), nullptr);
   EXPECT_EQ(smaller->receive(2), "ok");
@@ -318,6 +325,41 @@ TEST_P(DatapathContract, short_of_memory_a_request_that_is_complete_does_not_giv
   EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
   EXPECT_EQ(DatapathFixture::finish(request, "ok"), nullptr);
   EXPECT_EQ(larger->receive(2), "ok");
+}
+
+TEST_P(DatapathContract, short_of_memory_an_idle_flow_keeps_no_buffer) {
+  MemoryAccount account;
+  auto b = fixture(short_of_memory(account));
+  auto client = b->connect();
+  for (const uint64_t data : {kShortOfMemory / 2, kShortOfMemory - kShortOfMemory / 8}) {
+    account.note_data(data);
+    ASSERT_TRUE(client->send("x\n"));
+    Request* const request = b->next();
+    ASSERT_NE(request, nullptr);
+    EXPECT_EQ(DatapathFixture::finish(request, "ok"), nullptr);
+    EXPECT_EQ(client->receive(2), "ok");
+    EXPECT_EQ(account.buffers() > 0, account.has_plenty());
+  }
+}
+
+TEST_P(DatapathContract, short_of_memory_a_first_buffer_is_refused_and_closes_its_flow) {
+  constexpr uint64_t kFit = 3;
+  MemoryAccount account;
+  const FixtureOptions options = short_of_memory(account);
+  account.note_data(kShortOfMemory - kFit * MemoryShare::kFirstBytes);
+  auto b = fixture(options);
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (uint64_t i = 0; i < kFit; ++i) {
+    clients.push_back(b->connect());
+    ASSERT_TRUE(clients.back()->send("x"));
+    ASSERT_TRUE(b->poll_until([&] { return b->datapath().stats().input_bytes == i + 1; }));
+  }
+  EXPECT_EQ(account.used(), kShortOfMemory);
+  clients.push_back(b->connect());
+  clients.back()->send("x");
+  EXPECT_TRUE(b->poll_until([&] { return b->datapath().stats().flows_input_limit == 1; }));
+  EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == kFit; }));
+  EXPECT_EQ(account.used(), kShortOfMemory);
 }
 
 TEST_P(DatapathContract, too_much_output_closes_the_flow) {

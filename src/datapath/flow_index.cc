@@ -29,7 +29,7 @@ bool FlowIndex::close(uint64_t flow_id) {
   });
 }
 
-bool FlowIndex::close_larger(const StreamFlow& asking) {
+uint64_t FlowIndex::close_larger(const StreamFlow& asking) {
   uint64_t largest = 0;
   size_t bytes = std::max(asking.half_sent_bytes(), BufferPool::kBlockBytes);
   for (Shard& shard : shards_) {
@@ -41,7 +41,14 @@ bool FlowIndex::close_larger(const StreamFlow& asking) {
       largest = id;
     }
   }
-  return largest != 0 && close(largest);
+  return largest != 0 && close(largest) ? largest : 0;
+}
+
+bool FlowIndex::has_half_sent(uint64_t flow_id) {
+  Shard& shard = shard_of(flow_id);
+  const std::lock_guard lock(shard.mutex);
+  const auto at = shard.flows.find(flow_id);
+  return at != shard.flows.end() && at->second->half_sent_bytes() > 0;
 }
 
 bool FlowIndex::steer(uint64_t flow_id, FlowHost* to) {

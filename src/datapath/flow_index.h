@@ -35,8 +35,10 @@ class FlowIndex {
   // Datapath::close_flow.
   bool close(uint64_t flow_id);
   // Closes the flow that has most memory for a request of which a part has come, if that is more
-  // than `asking` has. False: there is none. Looks at every flow.
-  bool close_larger(const StreamFlow& asking);
+  // than `asking` has, and returns its number. 0: there is none. Looks at every flow.
+  uint64_t close_larger(const StreamFlow& asking);
+  // The flow is here, and has not given back that memory.
+  bool has_half_sent(uint64_t flow_id);
 
   // Datapath::steer; to null = unsteer.
   bool steer(uint64_t flow_id, FlowHost* to);

@@ -74,15 +74,9 @@ void InputBuffer::close_gap() {
   end_ = size;
 }
 
-bool InputBuffer::take(size_t bytes, bool anyway) {
-  if (!anyway) return share_.resize(bytes);
-  share_.resize_anyway(bytes);
-  return true;
-}
-
 // A block of the pool, or, if memory is short, one of the least size.
-bool InputBuffer::take_first_block(bool anyway) {
-  if (take(BufferPool::kBlockBytes, anyway)) {
+bool InputBuffer::take_first_block() {
+  if (share_.resize(BufferPool::kBlockBytes)) {
     if (move_to(pool_.take(), BufferPool::kBlockBytes)) return true;
   }
   if (capacity_ < kStashBytes && share_.resize(kStashBytes)) {
@@ -92,15 +86,15 @@ bool InputBuffer::take_first_block(bool anyway) {
   return end_ < capacity_;
 }
 
-bool InputBuffer::make_room(size_t wanted, bool anyway) {
-  if (capacity_ < BufferPool::kBlockBytes) return take_first_block(anyway);
+bool InputBuffer::make_room(size_t wanted) {
+  if (capacity_ < BufferPool::kBlockBytes) return take_first_block();
   // Half a buffer of dead bytes in front is worth one move; a move for fewer would come too often.
   if (begin_ >= capacity_ / 2 || (begin_ > 0 && end_ == capacity_)) close_gap();
   if (end_ < capacity_) return true;
   RUBATO_DCHECK(begin_ == 0);
   size_t bigger = capacity_ * 2;
   if (wanted > capacity_) bigger = std::min(bigger, wanted);
-  if (!take(bigger, anyway)) return false;
+  if (!share_.resize(bigger)) return false;
   return move_to(new (std::nothrow) char[bigger], bigger);
 }
 

@@ -45,8 +45,8 @@ class BufferPool {
 class InputBuffer {
  public:
   // While the flow is idle, an unfinished request of up to this size is kept in a block of its own
-  // size. A buffer has so much even if memory is short.
-  static constexpr size_t kStashBytes = MemoryShare::kAlwaysBytes;
+  // size. If memory is short, a buffer begins with so much.
+  static constexpr size_t kStashBytes = MemoryShare::kFirstBytes;
 
   // Takes its memory of `account`, which may be null and outlives it.
   explicit InputBuffer(BufferPool& pool, MemoryAccount* account = nullptr)
@@ -67,9 +67,8 @@ class InputBuffer {
 
   // Makes room at the end for at least one byte, moving or growing the buffer as needed; views into
   // it end. `wanted` is the size of the whole request, 0 if unknown. It bounds the growth; memory
-  // is not allocated in advance on the peer's word. False = there is no memory. `anyway`: although
-  // the account has none left, as another buffer is about to give some back.
-  bool make_room(size_t wanted, bool anyway = false);
+  // is not allocated in advance on the peer's word. False = there is no memory.
+  bool make_room(size_t wanted);
   char* room() { return data_ + end_; }
   size_t room_size() const { return capacity_ - end_; }
   // So many bytes have been written to room(). Requires size <= room_size().
@@ -80,13 +79,13 @@ class InputBuffer {
 
   // Gives back the memory that an idle flow need not hold. Views into the buffer end.
   void rest();
+  // Drops all bytes and gives back all memory.
+  void drop();
 
  private:
-  void drop();
   void free_data();
   bool move_to(char* data, size_t capacity);
-  bool take(size_t bytes, bool anyway);
-  bool take_first_block(bool anyway);
+  bool take_first_block();
   void close_gap();
 
   BufferPool& pool_;

@@ -21,7 +21,7 @@ namespace rubato {
 
 class ReplyBuffer {
  public:
-  static constexpr size_t kFirstCapacity = MemoryShare::kAlwaysBytes;
+  static constexpr size_t kFirstCapacity = MemoryShare::kFirstBytes;
   static constexpr size_t kNoLimit = ~size_t{0};
 
   // Takes its memory of `account`, which may be null and outlives it.

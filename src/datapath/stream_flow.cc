@@ -10,6 +10,13 @@
 #include "datapath/time_source.h"
 
 namespace rubato {
+namespace {
+
+bool is_short(const FlowLimits& limits) {
+  return limits.memory != nullptr && !limits.memory->has_plenty();
+}
+
+}  // namespace
 
 StreamFlow::StreamFlow(FlowHost& host, uint64_t id, std::string peer, Instant opened)
     : idle_since(opened),
@@ -189,9 +196,8 @@ uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
 }
 
 bool StreamFlow::reads_ahead() const {
-  const MemoryAccount* const memory = present().limits.memory;
-  if (memory != nullptr && !memory->has_plenty()) return false;
-  return !drained_ && !ended_ && input_.unread().size() < kReadAheadBytes;
+  return !is_short(present().limits) && !drained_ && !ended_ &&
+         input_.unread().size() < kReadAheadBytes;
 }
 
 void StreamFlow::yield() {
@@ -202,7 +208,10 @@ void StreamFlow::yield() {
 
 // The flow ends, once its requests in service are done. True: the caller no longer owns the flow.
 bool StreamFlow::end() {
-  if (outstanding() > 0) return let_go();
+  if (outstanding() > 0) {
+    drop_input();
+    return let_go();
+  }
   close();
   return true;
 }
@@ -330,16 +339,25 @@ StreamFlow::Framed StreamFlow::hand_out(FlowRequest& request, size_t length_byte
 
 // If memory is short, of the requests of which a part has come the largest gives way. It is larger
 // than what is given here, and its owner frees it as soon as it sees the end of the connection.
-bool StreamFlow::make_room() {
+StreamFlow::Room StreamFlow::make_room() {
+  FlowIndex* const all = present().index;
+  if (room_from_ != 0 && all->has_half_sent(room_from_)) return Room::kSoon;
+  room_from_ = 0;
   if (!input_.make_room(frame_wanted_)) {
-    FlowIndex* const all = present().index;
-    if (all == nullptr || !all->close_larger(*this)) return false;
+    if (all != nullptr) room_from_ = all->close_larger(*this);
+    if (room_from_ == 0) return Room::kNone;
     present().input_limit.fetch_add(1, std::memory_order_relaxed);
-    if (!input_.make_room(frame_wanted_, true)) return false;
+    return Room::kSoon;
   }
   const size_t bytes = input_.capacity();
   if (bytes > BufferPool::kBlockBytes) half_sent_.store(bytes, std::memory_order_relaxed);
-  return true;
+  return Room::kMade;
+}
+
+// No more of it is framed.
+void StreamFlow::drop_input() {
+  input_.drop();
+  half_sent_.store(0, std::memory_order_release);
 }
 
 StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
@@ -355,7 +373,9 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
     turn.now = datapath_now();
     turn.late = turn.now - received_at_ > kLateLook;
   }
-  if (!make_room()) return too_much();
+  const Room room_made = make_room();
+  if (room_made == Room::kSoon) return Pull::kYield;
+  if (room_made == Room::kNone) return too_much();
   // The kernel's buffer bounds a receive; TLS goes on as long as the peer sends.
   const size_t room = std::min(input_.room_size(), kTurnBytes);
   Instant when = turn.now;
@@ -423,7 +443,7 @@ void StreamFlow::lose() {
 
 bool StreamFlow::let_go() {
   input_.rest();
-  if (reply_buffer_.capacity() > kReplyKeptBytes) reply_buffer_.shrink(kReplyKeptBytes);
+  reply_buffer_.shrink(is_short(present().limits) ? 0 : kReplyKeptBytes);
   if (unsent_.load(std::memory_order_relaxed) != reply_buffer_.size()) {
     unsent_.store(reply_buffer_.size(), std::memory_order_relaxed);
   }
@@ -436,6 +456,7 @@ bool StreamFlow::let_go() {
 
 void StreamFlow::close() {
   RUBATO_DCHECK(outstanding() == 0);
+  drop_input();
   hang_up();
   ownership_.close();
   // From the push on, the flow may be freed by its queue.

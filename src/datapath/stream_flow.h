@@ -114,7 +114,7 @@ class StreamFlow : public Request {
   static constexpr size_t kTurnBytes = 512 * 1024;
   // So many requests that need not be run are answered before other flows get a turn.
   static constexpr uint32_t kAnsweredRun = 64;
-  // An idle flow keeps a reply buffer of at most this size.
+  // An idle flow keeps a reply buffer of at most this size; none if memory is short.
   static constexpr size_t kReplyKeptBytes = 16 * 1024;
 
   StreamFlow(FlowHost& host, uint64_t id, std::string peer, Instant opened);
@@ -205,8 +205,9 @@ class StreamFlow : public Request {
   uint64_t input_bytes() const { return input_bytes_.value(); }
   uint64_t output_bytes() const { return output_bytes_.value(); }
   size_t unsent_bytes() const { return unsent_.load(std::memory_order_relaxed); }
-  // The memory of a request of which a part has come, beyond a block of the pool.
-  size_t half_sent_bytes() const { return half_sent_.load(std::memory_order_relaxed); }
+  // The memory of a request of which a part has come, beyond a block of the pool. Acquire pairs
+  // with the release of an owner that has given it back.
+  size_t half_sent_bytes() const { return half_sent_.load(std::memory_order_acquire); }
   // Requests that were polled and not finished; or 1 if the flow has an owner or unsent replies.
   uint64_t in_flight() const;
   // Called by the thread that took the flow from the closed ones. True: every worker that finished
@@ -253,6 +254,8 @@ class StreamFlow : public Request {
   };
   // The result of pull_in().
   enum class Pull : uint8_t { kGoOn, kYield, kClose };
+  // The result of make_room(). kSoon: another flow is about to give some back.
+  enum class Room : uint8_t { kMade, kSoon, kNone };
 
   // The result of framing the first unread bytes.
   enum class Framed : uint8_t { kNothing, kAnswered, kRequest };
@@ -265,7 +268,8 @@ class StreamFlow : public Request {
   Framed hand_out(FlowRequest& request, size_t length_bytes);
   void take_completed();
   void note_overflow();
-  bool make_room();
+  Room make_room();
+  void drop_input();
   Pull pull_in(Turn& turn);
   bool push_out();
   void lose();
@@ -310,6 +314,7 @@ class StreamFlow : public Request {
   size_t frame_length_ = 0;       // of the request in flight, in a flow that keeps the order
   size_t frame_wanted_ = 0;       // of the incomplete one, 0 = unknown
   size_t frame_tried_ = 0;        // unread bytes when the request was last seen to be incomplete
+  uint64_t room_from_ = 0;        // the flow that is closed to make room here, 0 = none
   InputBuffer input_;
   ReplyBuffer reply_buffer_;
   std::unique_ptr<Session> session_;
