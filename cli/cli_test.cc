@@ -37,6 +37,19 @@ bool is_one_line(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n') == 1 && text.ends_with('\n');
 }
 
+// Slowdowns of ten million, each with its interval, between two of which there must be a space.
+TEST(Cli, columns_of_a_simulation_do_not_touch) {
+  const std::string sim = "sim --workload short:1ns:99,long:10ms:1 --workers 1 --requests 5000 "
+                          "--seeds 3 ";
+  for (const char* table : {"--policy fcfs --load 0.9", "--policy fcfs --loads 0.8:0.9:0.1",
+                            "--compare fcfs,cfcfs --load 0.9"}) {
+    const Output output = rubato(sim + table);
+    EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_TRUE(std::regex_search(output.text, std::regex(R"(e\+07\+-)"))) << output.text;
+    EXPECT_FALSE(std::regex_search(output.text, std::regex(R"(\+-[^ ]*\+-)"))) << output.text;
+  }
+}
+
 TEST(Cli, options_of_the_servers_are_named_with_what_they_take) {
   const std::string kv = "serve kv --engine memory --port 0 ";
   const std::pair<std::string, std::string> cases[] = {

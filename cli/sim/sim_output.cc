@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "cli/sim/elastic_flags.h"
 #include "cli/sim/outcomes_flag.h"
@@ -21,15 +23,46 @@ using Json = nlohmann::ordered_json;
 constexpr int kIndent = 1;
 constexpr const char* kNothing = "nothing was simulated\n";
 
+constexpr int kGap = 2;  // between columns
+
+// A table's widths of latencies and slowdowns: those of the widest cell, and a gap.
 struct Columns {
-  int latency, slowdown;
+  int latency = 9, slowdown = 9;
 };
-Columns columns_of(const SimReport& report) {
-  return report.confidence.empty() ? Columns{9, 9} : Columns{17, 15};
+
+void widen(Columns& columns, const SimReport& report, const std::string& at,
+           const LatencySummary& l, const SlowdownSummary& s) {
+  const auto widen_to = [](int& width, const std::string& cell) {
+    width = std::max(width, static_cast<int>(cell.size()) + kGap);
+  };
+  const std::pair<const char*, double> latencies[] = {
+      {"mean", l.mean_us}, {"p50", l.p50_us}, {"p90", l.p90_us},
+      {"p99", l.p99_us},   {"p999", l.p999_us}};
+  for (const auto& [key, us] : latencies) {
+    widen_to(columns.latency, with_interval(report, at + "/latency_us/" + key, us, time_text));
+  }
+  const std::pair<const char*, double> slowdowns[] = {
+      {"p50", s.p50}, {"p99", s.p99}, {"p999", s.p999}};
+  for (const auto& [key, ratio] : slowdowns) {
+    widen_to(columns.slowdown, with_interval(report, at + "/slowdown/" + key, ratio, ratio_text));
+  }
 }
 
-std::string header(const SimReport& report) {
-  const auto [latency, slowdown] = columns_of(report);
+Columns columns_of(std::span<const SimReport> reports) {
+  Columns columns;
+  for (const SimReport& report : reports) {
+    const RunReport& run = report.run;
+    widen(columns, report, "", run.latency, *run.slowdown);
+    for (size_t i = 0; i < run.types.size(); ++i) {
+      widen(columns, report, fmt::format("/types/{}", i), run.types[i].latency,
+            *run.types[i].slowdown);
+    }
+  }
+  return columns;
+}
+
+std::string header(Columns columns) {
+  const auto [latency, slowdown] = columns;
   std::string text = fmt::format("{:<{}}{:>11}", "latency", kNameWidth, "measured");
   for (const char* name : {"mean", "p50", "p90", "p99", "p99.9"}) {
     text += fmt::format("{:>{}}", name, latency);
@@ -40,8 +73,9 @@ std::string header(const SimReport& report) {
 }
 
 std::string row(const SimReport& report, const std::string& at, const std::string& name,
-                uint64_t count, const LatencySummary& l, const SlowdownSummary& s) {
-  const auto [latency, slowdown] = columns_of(report);
+                uint64_t count, const LatencySummary& l, const SlowdownSummary& s,
+                Columns columns) {
+  const auto [latency, slowdown] = columns;
   std::string text = fmt::format("{:<{}}{:>11}", name.substr(0, kNameWidth - 1), kNameWidth, count);
   if (count == 0) return text + "   none was measured\n";
   const std::pair<const char*, double> latencies[] = {
@@ -131,20 +165,20 @@ std::string end_of_row(const SimReport& report, const Slo& slo) {
   return text + "\n";
 }
 
-std::string sweep_row(const SimReport& report, const Slo& slo) {
+std::string sweep_row(const SimReport& report, const Slo& slo, int width) {
   const RunReport& run = report.run;
   std::string text =
       fmt::format("{:<7.4g}{:>{}}", *run.load, rate_text(run.offered_rps), kRowTextWidth);
-  text += slowdown_cells(report, report.confidence.empty() ? 10 : 18);
+  text += slowdown_cells(report, width);
   text += fmt::format("{:>8.3f}{:>11.3f}{:>8.1f}", percent(run.lost, run.requests),
                       percent(run.refused, run.requests), 100 * *run.utilization);
   return text + end_of_row(report, slo);
 }
 
-std::string compare_row(const SimReport& report, const Slo& slo) {
+std::string compare_row(const SimReport& report, const Slo& slo, Columns columns) {
   const RunReport& run = report.run;
   const LatencySummary& l = run.latency;
-  const auto [latency, slowdown] = columns_of(report);
+  const auto [latency, slowdown] = columns;
   std::string text = fmt::format("{:<{}}{:>{}}", run.policy, kNameWidth + 1,
                                  rate_text(run.achieved_rps), kRowTextWidth);
   text += percentile_cells(report, "latency_us", {l.p50_us, l.p99_us, l.p999_us}, time_text,
@@ -156,8 +190,8 @@ std::string compare_row(const SimReport& report, const Slo& slo) {
   return text + end_of_row(report, slo);
 }
 
-std::string compare_header(const SimReport& report) {
-  const auto [latency, slowdown] = columns_of(report);
+std::string compare_header(Columns columns) {
+  const auto [latency, slowdown] = columns;
   const auto percentiles = [](int width) {
     return fmt::format("{:>{}}{:>{}}{:>{}}", "p50", width, "p99", width, "p99.9", width);
   };
@@ -286,14 +320,16 @@ std::string dump(const Json& json) {
 
 std::string sim_table(const SimReport& report, const Slo& slo) {
   const RunReport& run = report.run;
-  std::string text = run.policy + "  " + circumstances(report) + header(report);
+  const Columns columns = columns_of({&report, 1});
+  std::string text = run.policy + "  " + circumstances(report) + header(columns);
   for (size_t i = 0; i < run.types.size(); ++i) {
     const TypeReport& type = run.types[i];
     text += row(report, fmt::format("/types/{}", i), type.name, type.count, type.latency,
-                *type.slowdown);
+                *type.slowdown, columns);
   }
-  if (run.types.size() > 1) text += row(report, "", "all", measured(run), run.latency,
-                                        *run.slowdown);
+  if (run.types.size() > 1) {
+    text += row(report, "", "all", measured(run), run.latency, *run.slowdown, columns);
+  }
   text += fmt::format("offered {} (load {:.4g}), achieved {}; lost {} ({:.3f} %), refused {} "
                       "({:.3f} %)\n",
                       rate_text(run.offered_rps), *run.load,
@@ -323,7 +359,7 @@ std::string plan_lines(const SimReport& report) {
 
 std::string sweep_table(const std::vector<SimReport>& reports, const Slo& slo) {
   if (reports.empty()) return kNothing;
-  const int width = reports.front().confidence.empty() ? 10 : 18;
+  const int width = columns_of(reports).slowdown;
   std::string text = reports.front().run.policy + "  " + circumstances(reports.front());
   text += slo_title(slo);
   text += fmt::format("{:<20}{:>{}}  {:<{}}\n", "", "slowdown of all", 3 * width,
@@ -333,7 +369,7 @@ std::string sweep_table(const std::vector<SimReport>& reports, const Slo& slo) {
                       "of type", kNameWidth, "lost %", "refused %", "busy %");
   Totals totals;
   for (const SimReport& report : reports) {
-    text += sweep_row(report, slo);
+    text += sweep_row(report, slo, width);
     totals.add(report);
   }
   return text + totals.line();
@@ -342,14 +378,15 @@ std::string sweep_table(const std::vector<SimReport>& reports, const Slo& slo) {
 std::string compare_table(const std::vector<SimReport>& reports, size_t policies, const Slo& slo) {
   if (reports.empty()) return kNothing;
   std::string text = circumstances(reports.front()) + slo_title(slo);
+  const Columns columns = columns_of(reports);
   Totals totals;
   for (size_t i = 0; i < reports.size(); ++i) {
     const RunReport& run = reports[i].run;
     if (i % policies == 0) {
       text += fmt::format("\nload {:.4g}, {} offered\n", *run.load, rate_text(run.offered_rps)) +
-              compare_header(reports[i]);
+              compare_header(columns);
     }
-    text += compare_row(reports[i], slo);
+    text += compare_row(reports[i], slo, columns);
     totals.add(reports[i]);
   }
   return text + totals.line();
