@@ -256,10 +256,10 @@ void Scheduler::go_round(const Rounds& rounds, Instant until) {
   me.away = away;
 }
 
-void Scheduler::end_rounds(Words::Marks threads) {
+void Scheduler::end_rounds(const Words::Marks& threads) {
   const Instant now = running().clock;
   for (const auto& thread : threads_) {
-    if ((Words::mark(thread->number) & threads) == 0) continue;
+    if (!threads.test(Words::mark_of(thread->number))) continue;
     thread->spin.news();
     if (thread->rounds.length == Nanos()) continue;
     const Instant next = thread->rounds.end_of_round(now);

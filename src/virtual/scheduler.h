@@ -198,10 +198,10 @@ class Scheduler {
     const bool expected = me_->spin.expected(at);
     if (me_->spin.looks()) words_.look(running_, at);
     if (expected) return;
-    if (const Words::Marks looked = words_.write(running_, at)) end_rounds(looked);
+    if (const Words::Marks looked = words_.write(running_, at); looked.any()) end_rounds(looked);
   }
   // Something is written at which these threads have looked.
-  void end_rounds(Words::Marks threads);
+  void end_rounds(const Words::Marks& threads);
   // The running thread is taken to go round until then, or until the end of a round in which that
   // happens.
   void go_round(const Rounds& rounds, Instant until);

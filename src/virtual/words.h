@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Words: which threads have looked at a word of memory since it was last written, those whom the
-// next write concerns. Threads whose numbers differ by 64 share a mark. For the library's own
-// files.
+// next write concerns. Threads from number 127 on share a mark. For the library's own files.
 #pragma once
 
+#include <algorithm>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,9 +14,9 @@ namespace rubato::virt {
 
 class Words {
  public:
-  static constexpr uint32_t kMarks = 64;
-  using Marks = uint64_t;
-  static Marks mark(uint32_t thread) { return Marks{1} << thread % kMarks; }
+  static constexpr uint32_t kMarks = 128;
+  using Marks = std::bitset<kMarks>;
+  static uint32_t mark_of(uint32_t thread) { return std::min(thread, kMarks - 1); }
 
   Words() : words_(size_t{1} << kFirstBits) {}
 
@@ -23,15 +24,20 @@ class Words {
     const auto key = reinterpret_cast<uintptr_t>(at);
     Word* found = find(key);
     if (found->at != key) found = add(key);
-    found->marks |= mark(thread);
+    found->marks.set(mark_of(thread));
   }
 
   // Those that have looked before this; only `thread` has then.
   Marks write(uint32_t thread, const void* at) {
     Word* found = find(reinterpret_cast<uintptr_t>(at));
-    const Marks before = found->marks;
-    found->marks &= mark(thread);
-    return before & ~mark(thread);
+    const uint32_t mark = mark_of(thread);
+    Marks others = found->marks;
+    if (mark != kMarks - 1) others.reset(mark);
+    if (others.none()) return others;
+    const bool looked = found->marks.test(mark);
+    found->marks.reset();
+    found->marks.set(mark, looked);
+    return others;
   }
 
  private:

@@ -475,7 +475,7 @@ struct Spun {
   Nanos late;
 };
 
-Spun spin_beside_noise(Nanos skip) {
+Spun spin_beside_noise(Nanos skip, uint32_t threads_before = 0) {
   Spun spun;
   WorldOptions options;
   options.spin_skip = skip;
@@ -485,6 +485,8 @@ Spun spin_beside_noise(Nanos skip) {
     };
     Word flag, noise;
     Instant written;
+    std::vector<std::thread> before(threads_before);
+    for (std::thread& thread : before) thread = std::thread([] {});
     std::thread spins([&] {
       for (; flag.value.load() == 0; cpu_pause()) ++spun.looks;
       spun.late = clock() - written;
@@ -496,6 +498,7 @@ Spun spin_beside_noise(Nanos skip) {
     written = clock();
     flag.value.store(1);
     spins.join();
+    for (std::thread& thread : before) thread.join();
   });
   return spun;
 }
@@ -508,6 +511,14 @@ TEST(World, a_thread_that_spins_is_skipped_until_what_it_reads_is_written) {
   for (const Spun& spun : {each_round, skipped}) {
     EXPECT_GE(spun.late, Nanos());
     EXPECT_LT(spun.late, Nanos(200));
+  }
+}
+
+TEST(World, any_number_of_threads_see_what_any_other_writes) {
+  for (const uint32_t threads : {62u, 63u, 64u, 126u, 127u, 128u}) {
+    const Spun spun = spin_beside_noise(Nanos::micros(20), threads);
+    EXPECT_GE(spun.late, Nanos()) << threads;
+    EXPECT_LT(spun.late, Nanos(200)) << threads;
   }
 }
 
