@@ -77,7 +77,8 @@ void put_next_finished(::benchmark::State& state) {
   PlanCell<Synergy::Plan> cell;
   const std::vector<const WorkerStats*> stats;
   SharedState shared_state(1, 0, nullptr);
-  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 1, stats, shared_state, 1);
+  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 1, stats, shared_state,
+                         sched::Draws(1, 0));
   Synergy::Worker worker;
   Job job;
   for (auto _ : state) {
@@ -96,7 +97,8 @@ void steal_a_batch(::benchmark::State& state) {
   PlanCell<Synergy::Plan> cell;
   const std::vector<const WorkerStats*> stats;
   SharedState shared_state(2, 0, nullptr);
-  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 2, stats, shared_state, 1);
+  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 2, stats, shared_state,
+                         sched::Draws(1, 0));
   Synergy::Worker worker;
   std::array<Job, 16> jobs;
   for (Job& job : jobs) host.put({0, 0}, &job);

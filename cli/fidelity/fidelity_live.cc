@@ -16,6 +16,7 @@
 #include "mechanism/cpu/pin.h"
 #include "mechanism/cpu/pause.h"
 #include "runtime/runtime.h"
+#include "sim/setup.h"
 #include "spin_server/spin_server.h"
 
 namespace rubato::cli {
@@ -195,6 +196,7 @@ RuntimeOptions runtime_options(const LiveSetup& setup) {
   options.idle = Idle::kSpin;
   options.pin = true;
   options.pin_first = 1;
+  options.seed = setup.seed ^ sim::kHostStream;  // policies draw as the simulated ones do
   return options;
 }
 

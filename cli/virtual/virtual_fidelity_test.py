@@ -56,28 +56,27 @@ class Prices(unittest.TestCase):
                                  "meant, write the prices to src/sim/costs again")
 
 
-# The number of workers from which on some policies do not decide the same for every request, and
-# the share of requests, at least, that come out the same all the same; docs/FIDELITY.md says why.
-DIFFERENT_FROM = {"steal": 3, "zygos": 3, "sbb": 2, "tinyquanta": 2}
-LEAST_SAME = 0.55
-
-
 class Ideal(unittest.TestCase):
-    def same(self, policies, workers):
-        """The share of requests whose latency is the same to the nanosecond, by policy."""
-        report = json.loads(fidelity(policies, "--costs", "ideal-polled", "--loads", "0.7",
-                                     "--requests", "1000", "--workers", str(workers)))
-        return {row["policy"]: min(kind["equal_share"] for kind in row["types"])
-                for row in report["rows"]}
+    def expect_the_same(self, policies, workers, load="0.7", requests=1000, mix="high-bimodal"):
+        """Every request has the same latency, to the nanosecond."""
+        report = json.loads(fidelity(policies, "--costs", "ideal-polled", "--loads", load,
+                                     "--requests", str(requests), "--workers", str(workers),
+                                     "--workload", mix))
+        for row in report["rows"]:
+            share = min(kind["equal_share"] for kind in row["types"])
+            self.assertEqual(share, 1, f"{row['policy']}, {workers} workers, {mix} at {load}")
 
     def test_hosts_decide_the_same(self):
         for workers in 1, 2, 8:
-            for policy, share in self.same(live_policies(), workers).items():
-                what = f"{policy}, {workers} workers"
-                if workers < DIFFERENT_FROM.get(policy, 9):
-                    self.assertEqual(share, 1, what)
-                else:
-                    self.assertGreaterEqual(share, LEAST_SAME, what)
+            self.expect_the_same(live_policies(), workers)
+
+    def test_hosts_decide_the_same_beside_rings_that_are_taken_over(self):
+        self.expect_the_same(["cfcfs", "jbsq", "darc", "altocumulus"], 2, "0.3",
+                             mix="extreme-bimodal")
+        self.expect_the_same(["cfcfs", "edf"], 8, "0.9")
+
+    def test_hosts_of_64_workers_decide_the_same(self):
+        self.expect_the_same(["fcfs", "srpt"], 64, requests=400)
 
 
 class Priced(unittest.TestCase):

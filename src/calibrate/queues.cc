@@ -22,7 +22,8 @@ class Inboxes {
   Inboxes()
       : queues_(policy_, kQueueCount, kCapacity, kCapacity),
         shared_state_(kQueueCount, 0, nullptr),
-        host_(queues_, cell_, hook::initial_plan(policy_), kQueueCount, stats_, shared_state_, 1) {}
+        host_(queues_, cell_, hook::initial_plan(policy_), kQueueCount, stats_, shared_state_,
+              sched::Draws(1, 0)) {}
 
   LiveHost<Synergy>& host() { return host_; }
 

@@ -28,7 +28,8 @@ class CentralContext {
       : policy_(policy),
         plan_(plan),
         wakeups_(wakeups),
-        host_(queues, plan, hook::initial_plan(policy), workers, stats, shared_state, 0) {
+        host_(queues, plan, hook::initial_plan(policy), workers, stats, shared_state,
+              sched::Draws(0, 0)) {
     plan_.publish(hook::initial_plan(policy));
   }
 

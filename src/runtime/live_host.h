@@ -13,7 +13,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/prng.h"
 #include "metrics/counter.h"
 #include "policy/contract.h"
 #include "policy/extensions.h"
@@ -21,6 +20,7 @@
 #include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"
 #include "runtime/worker_stats.h"
+#include "sched/draws.h"
 
 namespace rubato {
 
@@ -31,14 +31,16 @@ class LiveHost {
 
   // `stats` are those of all workers, complete when the first hook is called.
   LiveHost(QueueSet<P>& queues, const PlanCell<Plan>& cell, const Plan& initial, uint32_t workers,
-           const std::vector<const WorkerStats*>& stats, SharedState& shared_state, uint64_t seed)
+           const std::vector<const WorkerStats*>& stats, SharedState& shared_state,
+           sched::Draws draws)
       : queues_(queues),
         cell_(cell),
         plan_(initial),
         workers_(workers),
         stats_(stats),
         shared_state_(shared_state),
-        prng_(seed) {}
+        draws_(draws),
+        before_look_(draws) {}
 
   Instant now() const { return now_; }
   uint32_t workers() const { return workers_; }
@@ -138,7 +140,7 @@ class LiveHost {
     return batch[0];
   }
 
-  uint32_t random(uint32_t bound) { return prng_.below(bound); }
+  uint32_t random(uint32_t bound) { return draws_.below(bound); }
   const Plan& plan() const { return plan_; }
   // The jobs belong to the receiver as soon as they are in the mailbox.
   bool send(ManagerId to, const Message& message) {
@@ -154,6 +156,10 @@ class LiveHost {
   bool receive(ManagerId me, Message& message) { return shared_state_.receive(me, message); }
 
   // Steps of the context itself, between decisions. Counters are read by any thread.
+  void begin_look() { before_look_ = draws_; }
+  void end_look(bool found) {
+    if (!found) draws_ = before_look_;
+  }
   void set_now(Instant now) { now_ = now; }
   void refresh_plan() { cell_.refresh(plan_, plan_version_); }
   // Calls f(WorkerId) for each worker into whose own queue this context has put a job since the
@@ -209,7 +215,7 @@ class LiveHost {
   uint32_t workers_;
   const std::vector<const WorkerStats*>& stats_;
   SharedState& shared_state_;
-  Prng prng_;
+  sched::Draws draws_, before_look_;
   Instant now_;
   std::bitset<limits::kMaxWorkers> pushed_;
   std::bitset<limits::kMaxManagers> mailed_;

@@ -120,6 +120,8 @@ class LivePlatform {
   void disarm() { slice_.start_without_end(now()); }
   // Past the drain limit a request that is put back never runs again.
   bool stops() { return context_.stopping() || context_.datapath.recalls(); }
+  void begin_look() { host().begin_look(); }
+  void end_look(bool found) { host().end_look(found); }
   int64_t suspended() const {
     int64_t sum = 0;
     for (const WorkerStats* worker : context_.shared.worker_stats) sum += worker->suspended();

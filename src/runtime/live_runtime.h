@@ -32,7 +32,7 @@ class LiveRuntime final : public PolicyRuntime {
         overseer_(shared_, workers_) {
     for (uint32_t i = 0; i < options.workers; ++i) {
       workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i},
-                                                         host_state.records_of(i), i + 1));
+                                                         host_state.records_of(i)));
       shared_.worker_stats.push_back(&workers_.back()->context().stats);
     }
   }

@@ -49,9 +49,9 @@ inline sched::CoreOptions core_options(const RuntimeOptions& options) {
 template <Policy P>
 class LiveWorker final : public CurrentWorker, private InterruptTarget {
  public:
-  LiveWorker(RuntimeState<P>& shared, WorkerId id, Records records, uint64_t seed)
+  LiveWorker(RuntimeState<P>& shared, WorkerId id, Records records)
       : CurrentWorker(id, shared.application),
-        context_(shared, *this, records, seed),
+        context_(shared, *this, records),
         preempter_(shared.options),
         fibers_(shared.fibers, &fiber_main, &shared, *this, preempter_.slice(),
                 shared.options.preempt),

@@ -53,7 +53,8 @@ class Managers {
                    const typename P::Plan& initial, uint32_t workers,
                    const std::vector<const WorkerStats*>& stats, SharedState& shared_state,
                    ManagerId manager)
-        : id(manager), host(queues, plan, initial, workers, stats, shared_state, manager.value) {}
+        : id(manager), host(queues, plan, initial, workers, stats, shared_state,
+                                 sched::Draws(0, manager.value)) {}
     const ManagerId id;
     Turn<> turn;
     ManagerState<P> state{};

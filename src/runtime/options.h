@@ -21,6 +21,7 @@ struct RuntimeOptions : SchedulerOptions {
   // the start: they do not change.
   bool cores_managed = false;
   Nanos slow_threshold = Nanos::millis(10);  // Application::slow is called from this latency on
+  uint64_t seed = 1;  // of what policies draw
   bool record_arrivals = false;  // count arrivals, see Runtime::arrivals
   bool record_requests = false;  // have rings for them, see Runtime::request_rings
   bool record_traces = false;    // likewise, see Runtime::trace_rings

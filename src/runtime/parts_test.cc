@@ -186,7 +186,7 @@ TEST(QueueSet, an_ordered_queue_goes_by_the_word_that_a_job_had_when_it_was_put)
   const PlanCell<None> cell;
   const std::vector<const WorkerStats*> stats;
   SharedState shared_state(2, 0, nullptr);
-  LiveHost<Srpt> host(queues, cell, None(), 2, stats, shared_state, 1);
+  LiveHost<Srpt> host(queues, cell, None(), 2, stats, shared_state, sched::Draws(1, 0));
   const QueueRef q{0, 0};
   EXPECT_EQ(host.first_word(q), kNoWord);
   std::array<Job, 3> jobs;
@@ -212,12 +212,33 @@ std::vector<std::pair<uint32_t, uint32_t>> depths_in(TraceRing& ring) {
   return depths;
 }
 
+TEST(LiveHost, what_is_drawn_in_a_look_that_finds_nothing_is_drawn_again) {
+  QueueSet<Cfcfs> queues(Cfcfs({}), 2, 64, 64);
+  const PlanCell<None> cell;
+  const std::vector<const WorkerStats*> stats;
+  SharedState shared_state(2, 0, nullptr);
+  LiveHost<Cfcfs> host(queues, cell, None(), 2, stats, shared_state, sched::Draws(1, 0));
+  LiveHost<Cfcfs> other(queues, cell, None(), 2, stats, shared_state, sched::Draws(1, 1));
+  const auto look = [](LiveHost<Cfcfs>& worker, bool finds) {
+    worker.begin_look();
+    const std::array drawn{worker.random(1 << 30), worker.random(1 << 30)};
+    worker.end_look(finds);
+    return drawn;
+  };
+  const auto first = look(host, false);
+  EXPECT_NE(first[0], first[1]);
+  EXPECT_EQ(look(host, false), first);
+  EXPECT_EQ(look(host, true), first);
+  EXPECT_NE(look(host, false), first);
+  EXPECT_NE(look(other, true), first);
+}
+
 TEST(WorkerTracer, a_queue_of_all_workers_is_as_the_last_of_them_saw_it) {
   QueueSet<Cfcfs> queues(Cfcfs({}), 2, 64, 64);
   const PlanCell<None> cell;
   const std::vector<const WorkerStats*> stats;
   SharedState shared_state(2, 0, nullptr);
-  LiveHost<Cfcfs> host(queues, cell, None(), 2, stats, shared_state, 1);
+  LiveHost<Cfcfs> host(queues, cell, None(), 2, stats, shared_state, sched::Draws(1, 0));
   TraceRing rings[2];
   WorkerTracer<Cfcfs>::Shared shared;
   WorkerTracer<Cfcfs> first(&rings[0], WorkerId{0}, host, shared);

@@ -23,7 +23,8 @@ class TimerCore {
         interrupts_(is_asynchronous(shared.options.preempt)),
         retries_(shared.options.workers),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, shared.worker_stats, shared.shared_state, 0) {}
+              shared.options.workers, shared.worker_stats, shared.shared_state,
+              sched::Draws(0, 0)) {}
 
   // True if a slice is armed, so that the next poll should come soon.
   bool poll() {

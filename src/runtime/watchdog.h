@@ -23,7 +23,8 @@ class Watchdog {
   explicit Watchdog(RuntimeState<P>& shared)
       : shared_(shared),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, shared.worker_stats, shared.shared_state, 0) {}
+              shared.options.workers, shared.worker_stats, shared.shared_state,
+              sched::Draws(0, 0)) {}
 
   // True if there can be anything to notice. Where each worker's arrivals are its own, no other
   // worker may help.

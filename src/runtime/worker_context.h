@@ -26,13 +26,13 @@ using LiveCore = sched::Core<P, LivePlatform<P>>;
 
 template <Policy P>
 struct WorkerContext {
-  WorkerContext(RuntimeState<P>& the_shared, CurrentWorker& the_worker, Records the_records,
-                uint64_t seed)
+  WorkerContext(RuntimeState<P>& the_shared, CurrentWorker& the_worker, Records the_records)
       : shared(the_shared),
         current(the_worker),
         id(the_worker.worker()),
         host(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-             shared.options.workers, shared.worker_stats, shared.shared_state, seed),
+             shared.options.workers, shared.worker_stats, shared.shared_state,
+             sched::Draws(shared.options.seed, id.value)),
         datapath(shared.datapath.queue(id)),
         waits(shared.waits.port(id)),
         records(the_records),

@@ -22,7 +22,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -226,6 +229,13 @@ class Core {
     return next_in_turn();
   }
 
+  // Of the policy on this worker, to see whether it has changed.
+  auto state_bytes() const {
+    std::array<std::byte, std::is_empty_v<typename P::Worker> ? 0 : sizeof(state_)> bytes;
+    if constexpr (bytes.size() > 0) std::memcpy(bytes.data(), &state_, bytes.size());
+    return bytes;
+  }
+
   // The worker has found nothing to do.
   void ran_out() {
     platform_.note_none_waits();
@@ -300,7 +310,11 @@ class Core {
       aside_->overflow.pop_back();
       return request;
     }
-    return static_cast<Request*>(hook::next(policy_, state_, platform_.me(), platform_.host()));
+    platform_.begin_look();
+    auto* const found =
+        static_cast<Request*>(hook::next(policy_, state_, platform_.me(), platform_.host()));
+    platform_.end_look(found != nullptr);
+    return found;
   }
 
   // ---- Groups ---------------------------------------------------------------------------------

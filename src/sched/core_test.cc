@@ -65,6 +65,8 @@ struct ScriptedPlatform {
   static void disarm() {}
   Instant begin(Request&) const { return now(); }
   static bool stops() { return false; }
+  void begin_look() {}
+  void end_look(bool) {}
   static int64_t suspended() { return 0; }
   static void note_arrived(const Request&) {}
   static void note_finished(const Request&) {}

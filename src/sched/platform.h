@@ -31,6 +31,9 @@
 //   renew(request, quantum)   the slice goes on for so long
 //   begin(request)            the request runs from now on; returns since when
 //   stops()                   is the host waiting for the last requests to end?
+//   begin_look(), end_look(found)
+//                             the policy is asked for the next request; what it draws in a look
+//                             that finds none is taken back (sched/draws.h)
 //   suspended()               requests of all workers that were preempted and wait
 // What is counted, by hosts that count it:
 //   note_arrived, note_refused, note_started, note_cancelled, note_finished (request)
@@ -88,6 +91,8 @@ struct PlainPlatform {
   static void renew(const RequestState&, Nanos) {}
   static void disarm() {}
   static bool stops() { return false; }
+  static void begin_look() {}
+  static void end_look(bool) {}
   static void note_started(const RequestState&) {}
   static void note_cancelled(const RequestState&) {}
   static void note_refused(const RequestState&) {}
@@ -124,6 +129,8 @@ inline constexpr bool kIsPlatform =
       t.renew(request, time);
       { t.begin(request) } -> std::same_as<Instant>;
       { t.stops() } -> std::same_as<bool>;
+      t.begin_look();
+      t.end_look(true);
       { t.suspended() } -> std::same_as<int64_t>;
       t.note_arrived(request);
       t.note_refused(request);

@@ -2,7 +2,7 @@
 //
 // CostMeter: the virtual clock of a run, and the cost so far of the decision that is being made. A
 // decision takes effect at now(); its cost delays the next step of its context. The random numbers
-// are those of policies and of prices with a tail. kFree: every price is nothing. One owner.
+// are those of prices with a tail. kFree: every price is nothing. One owner.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,6 @@ class CostMeter {
       return price.tail;
     return price.typical;
   }
-  uint32_t random(uint32_t n) { return prng_.below(n); }
 
  private:
   Prng prng_;

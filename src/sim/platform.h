@@ -113,6 +113,8 @@ class SimPlatform : public sched::PlainPlatform {
     return request.abandoned != nullptr && *request.abandoned;
   }
   Limiter* limiter() const { return context_.limiter ? &*context_.limiter : nullptr; }
+  void begin_look() { host().begin_look(); }
+  void end_look(bool found) { host().end_look(found); }
   int64_t suspended() const { return context_.suspended; }
 
   // ---- Counters -------------------------------------------------------------------------------

@@ -40,6 +40,9 @@ class RingHelp {
     if (context_.helps()) help_at(std::max(at, first_that_needs_help()));
   }
 
+  // A worker that idles has a look at its next step whatever happens.
+  void look_on(uint32_t w) { workers_.has_look(w, next_step(context_.now() + Nanos(1))); }
+
   // An idle worker takes from the rings of all that have not polled for long, a burst each; the
   // next one what is left.
   void on_event() {
@@ -64,11 +67,11 @@ class RingHelp {
     const uint32_t me = context_.sources.helps();
     if (due < context_.events.due(me)) context_.events.schedule(me, due);
   }
-  // At multiples of help_looks, but at once where they look because of what happens now.
+  // At multiples of help_looks, but at once where they look because of what happens now, as they
+  // do at what they have known of since such a multiple.
   Instant next_step(Instant at) const {
-    if (at <= context_.now()) return context_.now();
     const int64_t looks_ns = context_.costs().nic.help_looks.count();
-    return Instant((at.ns() + looks_ns - 1) / looks_ns * looks_ns);
+    return std::max(context_.now(), Instant((at.ns() + looks_ns - 1) / looks_ns * looks_ns));
   }
   bool is_due() const { return first_that_needs_help() <= context_.now(); }
   Instant first_that_needs_help() const {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
@@ -17,6 +18,7 @@
 #include "policy/archetype.h"
 #include "policy/contract.h"
 #include "policy/extensions.h"
+#include "sched/draws.h"
 #include "sim/bit_ring.h"
 #include "sim/cost_meter.h"
 #include "sim/costs.h"
@@ -45,6 +47,7 @@ class SimHost {
         queues_(policy, workers, costs.queue_capacity),
         network_(costs.noc, managers(policy, workers)),
         hints_(workers) {
+    for (uint32_t caller = 0; caller <= workers; ++caller) draws_.emplace_back(seed, caller);
     for (const QueueDeclaration& declaration : P::kQueues) {
       const bool locks =
           declaration.order == Order::kByWord && costs.worker.ordered_alone > Nanos();
@@ -144,7 +147,11 @@ class SimHost {
     stolen_ += batch;
     return first;
   }
-  uint32_t random(uint32_t n) { return meter_.random(n); }
+  uint32_t random(uint32_t n) {
+    sched::Draws& draws = draws_of(caller_);
+    if (looks_ && !before_look_) before_look_ = draws;
+    return draws.below(n);
+  }
   const Plan& plan() const { return plan_; }
 
   // verb::find_deeper; each queue on the way is paid for as if looked at.
@@ -198,6 +205,13 @@ class SimHost {
     meter_.reset();
     network_.end_broadcast();
   }
+  void begin_look() { looks_ = true; }
+  void end_look(bool found) {
+    looks_ = false;
+    if (!before_look_) return;
+    if (!found) draws_of(caller_) = *before_look_;
+    before_look_.reset();
+  }
   void publish(const Plan& plan) { plan_ = plan; }
 
   // Without a price; false = full.
@@ -222,7 +236,7 @@ class SimHost {
 
   CostMeter<kIdeal>& meter() { return meter_; }
   // The depth of a worker's own arrival queue includes its ring, when that worker or the timer core
-  // looks (contract.h).
+  // looks (contract.h); a live worker, after which help_looks is, sees its ring by polling only.
   QueueSet<P>& queues() { return queues_; }
   ManagerNetwork& network() { return network_; }
   const ManagerNetwork& network() const { return network_; }
@@ -240,9 +254,12 @@ class SimHost {
 
   uint32_t seen_in_ring(QueueRef q) const {
     const bool of_worker = q.declaration == 0 && P::kQueues[0].scope == Scope::kPerWorker;
-    const bool may_see = caller_ == q.index || caller_ == kCentralCaller;
+    const bool may_see = (caller_ == q.index && costs().nic.help_looks == Nanos()) ||
+                         caller_ == kCentralCaller;
     return of_worker && may_see ? queues_.ring(q.index).depth() : 0;
   }
+
+  sched::Draws& draws_of(uint32_t caller) { return draws_[std::min(caller, workers_)]; }
 
   // A manager's looks and takes are part of its other prices.
   void look(uint32_t times = 1) {
@@ -307,6 +324,9 @@ class SimHost {
   Trace* trace_;
   Plan plan_;
   CostMeter<kIdeal> meter_;
+  std::vector<sched::Draws> draws_;  // by worker; the last are those of all other callers
+  std::optional<sched::Draws> before_look_;  // of the caller, which has drawn since
+  bool looks_ = false;
   uint32_t caller_ = kCentralCaller;
   uint64_t steals_ = 0;
   uint64_t stolen_ = 0;

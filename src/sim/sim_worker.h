@@ -138,6 +138,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     context_.events.cancel(id_);
     if (context_.goes_round()) next_round_ = free_at_ + rest_of_round();
     pool_.rings().note_idle(free_at_);
+    if (counts_looks_) pool_.rings().look_on(id_);
     if constexpr (Server::kElastic) {
       cores().polls(id_, free_at_);
       if (kParksWhenEmpty<P> && cores().leaving(id_)) return schedule(Next::kAsk, free_at_);
@@ -294,6 +295,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   static constexpr bool kSkips =
       Server::kIdeal && P::kPreempts != Preempts::kNothing && !kDispatches<P>;
+  static constexpr bool kMayBeGiven = kDispatches<P> || kManages<P>;
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
   typename SimContext<P, Server>::Host& host() const { return context_.host; }
@@ -350,12 +352,17 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   void look_around() {
     context_.events.cancel(id_);
     const uint64_t moved = host().moved();
+    const uint64_t polled = ring().consumed();
     if (!wake(Nanos())) {
-      pool_.rings().help_by(*this);
+      // The policy may be about to give it what it has just polled.
+      const bool may_be_given =
+          kMayBeGiven && context_.looks_in_step() && ring().consumed() != polled;
+      if (!may_be_given) pool_.rings().help_by(*this);
       next_round_ = std::max(now() + round_, free_at_);
     }
     if (host().moved() != moved) pool_.offer(own_queue());
     pool_.rings().note_idle(now());
+    if (counts_looks_ && context_.idle.has(id_)) pool_.rings().look_on(id_);
   }
 
   bool wake_at_ring(Nanos after) {
@@ -434,10 +441,18 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   }
   SimRequest* look_at_queues() {
     const Nanos before = meter().spent();
-    SimRequest* const request = core_.next();
+    SimRequest* const request = context_.looks_in_step() ? next_in_step() : core_.next();
     if (request == nullptr && context_.goes_round()) {
       round_ = costs().worker.poll.typical + (meter().spent() - before) + rest_of_round();
     }
+    return request;
+  }
+
+  // A policy may count the looks that find nothing, such as those after which a worker is Light.
+  [[gnu::noinline]] SimRequest* next_in_step() {
+    const auto state = core_.state_bytes();
+    SimRequest* const request = core_.next();
+    counts_looks_ = request == nullptr && core_.state_bytes() != state;
     return request;
   }
 
@@ -744,6 +759,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
                                              // the next request
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
+  bool counts_looks_ = false;                // its last look has changed its policy's state
   bool serves_ = false;                      // on a core that it shares
   Nanos lost_before_;                        // to its sibling, as it was counted last
   Instant traced_from_;                      // when the slice began, of a trace

@@ -51,8 +51,8 @@ class LiveDriver {
         queues_(policy_, workers, capacity, capacity),
         shared_state_(workers, managers(policy_, workers), nullptr),
         workers_(workers),
-        prng_(seed),
-        central_host_(*this) {
+        seed_(seed),
+        central_host_(*this, workers) {
     classify_ = options.classify;
     if (limits) limiter_.emplace(*limits, workers, seed);
     plan_.publish(hook::initial_plan(policy_));
@@ -97,16 +97,11 @@ class LiveDriver {
     bool is_long = false;
   };
 
-  // Seats draw from one stream, as those of the simulator do.
   struct Host : LiveHost<P> {
-    explicit Host(LiveDriver& driver)
+    Host(LiveDriver& driver, uint32_t caller)
         : LiveHost<P>(driver.queues_, driver.plan_, hook::initial_plan(driver.policy_),
-                      driver.workers_, driver.stats_of_all_, driver.shared_state_, 0),
-          prng_(driver.prng_) {}
-    uint32_t random(uint32_t bound) { return prng_.below(bound); }
-
-   private:
-    Prng& prng_;
+                      driver.workers_, driver.stats_of_all_, driver.shared_state_,
+                      sched::Draws(driver.seed_, caller)) {}
   };
 
   struct Platform : sched::PlainPlatform {
@@ -140,6 +135,8 @@ class LiveDriver {
       if (!request.has_started && says_so) worker_state().core.mark_long(request, request.priority);
     }
     Instant begin(const Request&) const { return now(); }
+    void begin_look() const { host().begin_look(); }
+    void end_look(bool found) const { host().end_look(found); }
     int64_t suspended() const { return driver.suspended_; }
     void note_arrived(const Request& request) {
       ++stats().arrived[std::min(request.type, limits::kTypes - 1)];
@@ -159,14 +156,14 @@ class LiveDriver {
 
   struct DrivenWorker {
     DrivenWorker(LiveDriver& driver, uint32_t w, const sched::CoreOptions& options)
-        : host(driver), core(driver.policy_, options, Platform{{}, driver, w}) {}
+        : host(driver, w), core(driver.policy_, options, Platform{{}, driver, w}) {}
     Host host;
     sched::Core<P, Platform> core;
     DrivenRequest* running = nullptr;
     Nanos slice;
   };
   struct ManagerContext {
-    explicit ManagerContext(LiveDriver& driver) : host(driver) {}
+    explicit ManagerContext(LiveDriver& driver) : host(driver, driver.workers_) {}
     Host host;
     ManagerState<P> state{};
   };
@@ -312,7 +309,7 @@ class LiveDriver {
   SharedState shared_state_;
   std::vector<const WorkerStats*> stats_of_all_;
   uint32_t workers_;
-  Prng prng_;
+  const uint64_t seed_;
   Host central_host_;
   typename P::Central central_{};
   std::vector<std::unique_ptr<WorkerStats>> stats_;
