@@ -207,9 +207,9 @@ void add_request_options(CommandLine& command, Settings& s) {
   add_count(command, "--value-size", s.shape.value_size_bytes, 0, kLargestValue, "bytes",
             "Bytes of a value");
   add_count(command, "--scan-limit", s.shape.scan_limit, 1, kMostScanned, "a number of items",
-            "Items of a range, scan, lrange, smembers");
+            "Items of a range, scan, lrange, smembers, hgetall");
   command.add_flag("--load-keys", s.load_keys,
-                   "First set every key (and the list, set or memcached counters of the mix)");
+                   "First set every key (and the list, set, hash or counters of the mix)");
   command.add_text("--service-us", s.service_us,
                    "Nominal service times for slowdowns, such as get=3,range=1000")
       .placeholder("VERB=US,...");

@@ -287,11 +287,12 @@ LoadOptions options_for(const FakeServer& server) {
 TEST(Preload, sets_every_key_and_fills_what_the_mix_reads) {
   FakeServer server;
   const KvShape shape{.keys = 1234, .value_size_bytes = 10, .scan_limit = 50};
-  const PreloadPlan plan = plan_preload("get:1,lrange/70:1, smembers:1", shape);
+  const PreloadPlan plan = plan_preload("get:1,lrange/70:1, smembers:1,hgetall/30:1", shape);
   EXPECT_EQ(plan.list_items, 70u);
   EXPECT_EQ(plan.set_members, 50u);
+  EXPECT_EQ(plan.hash_fields, 30u);
   ASSERT_TRUE(preload(options_for(server), plan).ok());
-  EXPECT_EQ(server.commands(), 1234u + 1 + 70 + 1 + 50);
+  EXPECT_EQ(server.commands(), 1234u + 1 + 70 + 1 + 50 + 1 + 30);
 }
 
 TEST(Preload, leaves_lists_of_commands_alone) {

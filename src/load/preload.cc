@@ -102,20 +102,36 @@ uint64_t items_of(std::string_view mix, std::string_view verb, uint64_t bare) {
   return most;
 }
 
-Status refill(Pipeline& pipeline, std::string_view key, std::string_view add, uint64_t items) {
+// `add(i)` sends what puts the item there. Status of the first that fails.
+template <class F>
+Status refill(Pipeline& pipeline, std::string_view key, uint64_t items, F&& add) {
   if (items == 0) return Done{};
   if (Status done = pipeline.add({"DEL", key}); !done) return done;
   for (uint64_t i = 0; i < items; ++i) {
-    if (Status done = pipeline.add({add, key, key_name(i)}); !done) return done;
+    if (Status done = add(i); !done) return done;
   }
   return Done{};
+}
+
+Status refill_all(Pipeline& pipeline, const PreloadPlan& plan, std::string_view value) {
+  Status done = refill(pipeline, kListKey, plan.list_items, [&](uint64_t i) {
+    return pipeline.add({"RPUSH", kListKey, key_name(i)});
+  });
+  if (!done) return done;
+  done = refill(pipeline, kSetKey, plan.set_members, [&](uint64_t i) {
+    return pipeline.add({"SADD", kSetKey, key_name(i)});
+  });
+  if (!done) return done;
+  return refill(pipeline, kHashKey, plan.hash_fields, [&](uint64_t i) {
+    return pipeline.add({"HSET", kHashKey, key_name(i), value});
+  });
 }
 
 }  // namespace
 
 PreloadPlan plan_preload(std::string_view mix, const KvShape& shape, Protocol protocol) {
   return {shape, items_of(mix, "lrange", shape.scan_limit),
-          items_of(mix, "smembers", shape.scan_limit),
+          items_of(mix, "smembers", shape.scan_limit), items_of(mix, "hgetall", shape.scan_limit),
           protocol == Protocol::kMemcached && items_of(mix, "incr", 1) > 0};
 }
 
@@ -135,8 +151,7 @@ Status preload(const LoadOptions& options, const PreloadPlan& plan) {
   for (uint64_t i = 0; plan.counters && i < plan.shape.keys; ++i) {
     if (Status done = pipeline.set(counter_name(i), "0"); !done) return done;
   }
-  if (Status done = refill(pipeline, kListKey, "RPUSH", plan.list_items); !done) return done;
-  if (Status done = refill(pipeline, kSetKey, "SADD", plan.set_members); !done) return done;
+  if (Status done = refill_all(pipeline, plan, value); !done) return done;
   return pipeline.finish();
 }
 

@@ -18,6 +18,7 @@ struct PreloadPlan {
   KvShape shape;
   uint64_t list_items = 0;   // elements of kListKey; 0 = do not touch it
   uint64_t set_members = 0;  // members of kSetKey
+  uint64_t hash_fields = 0;  // fields of kHashKey
   bool counters = false;     // set each counter to 0
 };
 

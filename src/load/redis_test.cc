@@ -103,7 +103,7 @@ class RedisTest : public ::testing::Test {
 TEST_F(RedisTest, answers_every_verb_that_redis_has_without_an_error) {
   const std::string mix =
       "get:9,set:9,incr:2,del:1,exists:1,ping:1,mget:2,mset:1,scan:1,keys:1,lrange:1,"
-      "smembers:1,eval/1000:1";
+      "smembers:1,hgetall/50:1,eval/1000:1";
   LoadOptions options;
   options.target = target_;
   options.password = kPassword;

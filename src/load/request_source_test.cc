@@ -120,7 +120,8 @@ TEST(KvSource, errors_are_one_line_that_names_the_part) {
 }
 
 TEST(KvSource, other_names_and_more_arguments_are_commands) {
-  EXPECT_EQ(one_request("hgetall:5"), "*1\r\n$7\r\nhgetall\r\n");
+  EXPECT_EQ(one_request("dbsize:5"), "*1\r\n$6\r\ndbsize\r\n");
+  EXPECT_EQ(one_request("hgetall:5"), "*2\r\n$7\r\nHGETALL\r\n$6\r\nhash:0\r\n");
   EXPECT_EQ(one_request("strlen/{key}:1"),
             "*2\r\n$6\r\nstrlen\r\n$16\r\nkey:000000000000\r\n");
   EXPECT_EQ(one_request("lrange/my:list/0/7:1"),

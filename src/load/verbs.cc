@@ -58,6 +58,7 @@ void send_lrange(const VerbContext& c) {
   append_command(c.out, {"LRANGE", kListKey, "0", c.number(c.size - 1)});
 }
 void send_smembers(const VerbContext& c) { append_command(c.out, {"SMEMBERS", kSetKey}); }
+void send_hgetall(const VerbContext& c) { append_command(c.out, {"HGETALL", kHashKey}); }
 void send_eval(const VerbContext& c) {
   append_command(c.out, {"EVAL", kLuaLoop, "0", c.number(c.size)});
 }
@@ -98,6 +99,7 @@ constexpr Verb kVerbs[] = {
     {"debugsleep", send_debugsleep, nullptr, 1000, "DEBUG SLEEP of 1000 (or /N) microseconds"},
     {"lrange", send_lrange, nullptr, 0, "LRANGE of N items; works on any Redis after --load-keys"},
     {"smembers", send_smembers, nullptr, 0, "SMEMBERS of N members; any Redis, after --load-keys"},
+    {"hgetall", send_hgetall, nullptr, 0, "HGETALL of N fields; any Redis, after --load-keys"},
     {"eval", send_eval, nullptr, 100000, "EVAL of a Lua loop of 100000 (or /N) turns; any Redis"},
 };
 

@@ -20,7 +20,7 @@ namespace rubato::load {
 struct KvShape {
   uint64_t keys = 100000;
   uint32_t value_size_bytes = 64;
-  uint32_t scan_limit = 1000;  // items of a range, scan, lrange or smembers without its own number
+  uint32_t scan_limit = 1000;  // items of verbs without their own number, such as range and scan
 };
 
 // The context in which a verb draws its keys and appends its command.
@@ -72,5 +72,6 @@ std::string counter_name(uint64_t index);
 inline constexpr std::string_view kLastKey = "key:999999999999";
 inline constexpr std::string_view kListKey = "list:0";
 inline constexpr std::string_view kSetKey = "set:0";
+inline constexpr std::string_view kHashKey = "hash:0";
 
 }  // namespace rubato::load
