@@ -37,10 +37,10 @@ def parse_rules(text):
             continue
         if "!" in line:
             line, _, files = line.partition(":")
-            folder, headers = line.split("!")
-            layers.exempt.setdefault(folder.strip(), []).extend(files.split())
-            layers.banned.setdefault(folder.strip(), []).extend(
-                h.strip("<>") for h in headers.split())
+            folders, headers = line.split("!")
+            for folder in folders.split():
+                layers.exempt.setdefault(folder, []).extend(files.split())
+                layers.banned.setdefault(folder, []).extend(h.strip("<>") for h in headers.split())
             continue
         folder, _, what = line.partition(":")
         if folder.startswith("hook "):
