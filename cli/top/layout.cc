@@ -14,8 +14,8 @@ namespace {
 constexpr int kLeastColumns = 40, kLeastRows = 8;
 constexpr size_t kTypeName = 14;
 constexpr int kWorkerColumns = 26;
-constexpr const char* kKeys =
-    "q quit s sort r reverse / filter f freeze : set tab server jk scroll";
+constexpr std::array<const char*, 8> kKeys{"q quit",   "s sort", "r reverse",  "/ filter",
+                                           "f freeze", ": set",  "tab server", "jk scroll"};
 
 double value(const std::map<std::string, double>& values, const char* name) {
   const auto found = values.find(name);
@@ -274,7 +274,8 @@ void draw_sections(Screen& screen, int row, int end, const TopView& view,
   sections.plan(row, row + rows[3]);
 }
 
-std::string last_line(const TopSettings& settings) {
+// With as many of the keys as have room.
+std::string last_line(const TopSettings& settings, int columns) {
   if (settings.typing) return "filter: " + settings.filter + "_  (enter ends, escape clears)";
   if (settings.setting) {
     return "set: " + settings.option + "_  (NAME=VALUE; enter sets it, escape leaves)";
@@ -283,7 +284,12 @@ std::string last_line(const TopSettings& settings) {
   std::string text = fmt::format("by {}{}", name_of(settings.sort),
                                  settings.reversed ? ", reversed" : "");
   if (!settings.filter.empty()) text = fmt::format("only '{}', ", settings.filter) + text;
-  return text + " | " + kKeys;
+  text += " |";
+  for (const std::string key : kKeys) {
+    if (std::ssize(text) + 1 + std::ssize(key) > columns) break;
+    text += " " + key;
+  }
+  return text;
 }
 
 }  // namespace
@@ -360,7 +366,7 @@ void draw(Screen& screen, const std::vector<ServerLine>& servers, const TopSetti
   }
   const int end = screen.rows() - 1;
   if (server.view) draw_sections(screen, row, end, *server.view, settings);
-  screen.put(end, 0, last_line(settings), Ink::kDim);
+  screen.put(end, 0, last_line(settings, screen.columns()), Ink::kDim);
 }
 
 }  // namespace rubato::cli

@@ -106,6 +106,8 @@ TEST(TopModel, sorts_filters_and_reverses) {
   EXPECT_EQ(first_type(), "get");  // by rate
   model.press("r");
   EXPECT_EQ(first_type(), "scan");
+  EXPECT_TRUE(has(drawn(model), "by rate, reversed | q quit"));
+  EXPECT_TRUE(drawn(model).ends_with(": set tab server\n")) << "a key that is cut short";
   model.press("rssss");  // name, wait, service, p99
   EXPECT_EQ(model.settings().sort, SortBy::kP99);
   EXPECT_EQ(first_type(), "scan");

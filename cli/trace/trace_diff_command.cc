@@ -134,6 +134,9 @@ std::vector<Group> compare(const TraceSummary& a, const TraceSummary& b) {
     using Queue = TraceSummary::Queue;
     Group group{"queue", name, {}};
     const Queue *of_a = find(a.queues, name), *of_b = find(b.queues, name);
+    // A simulated trace names queues once something waits there, a live one names all.
+    const auto empty = [](const Queue* q) { return q == nullptr || q->most == 0; };
+    if (empty(of_a) && empty(of_b)) continue;
     add(group, "mean", of_a, of_b, true, [](const Queue& q) { return q.mean; });
     add(group, "most", of_a, of_b, false,
         [](const Queue& q) { return static_cast<double>(q.most); });

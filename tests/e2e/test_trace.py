@@ -230,6 +230,7 @@ class Traced(LiveTest):
             report, _ = self.diff(self.live, self.live, "--tolerance", "0")
             counts = {each["name"]: each["requests"]["a"] for each in report["types"]}
             self.assertEqual(counts, {"get": 7})  # as in a recording
+            self.assertTrue(all(each["most"]["a"] for each in report["queues"]), report["queues"])
             self.end(server)
 
     def test_a_trace_ends_at_its_events(self):
