@@ -9,7 +9,7 @@ import check_layers
 RULES = """
 src/base:
 src/policy: base
-src/policy ! <atomic> <sys/*>
+src/policy src/datapath ! <atomic> <sys/*>
 apps ! <CLI/*>: apps/a/parser.cc
 src/datapath: base policy/job.h
 src/runtime: base policy datapath
@@ -68,6 +68,7 @@ class Layers(TreeTest):
         self.assertEqual(len(self.including("src/policy/x.h", "#include <atomic>")), 1)
         self.assertEqual(len(self.including("src/policy/x.h", "#include <sys/mman.h>")), 1)
         self.assertEqual(self.including("src/policy/x.h", "#include <array>"), [])
+        self.assertEqual(len(self.including("src/datapath/x.h", "#include <atomic>")), 1)
 
     def test_a_ban_spares_the_files_that_it_names(self):
         self.assertEqual(self.including("apps/a/parser.cc", "#include <CLI/CLI.hpp>"), [])
