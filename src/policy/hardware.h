@@ -94,6 +94,8 @@ class Nanopu : public Jbsq {
     return host.depth(local(me.value)) > 0 ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
+  static constexpr CutsFor cuts_for() { return CutsFor::kOwnQueues; }
+
   template <class H>
   QueueRef requeue(const Job&, RequeueReason, WorkerId me, H&) const {
     return aside(me.value);

@@ -293,8 +293,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // The meaning of the worker's event.
   enum class Next : uint8_t { kFinish, kSliceEnd, kNotified, kLook, kAsk, kAwake, kReleased };
 
-  static constexpr bool kSkips =
-      Server::kIdeal && P::kPreempts != Preempts::kNothing && !kDispatches<P>;
+  static constexpr bool kSkips = Server::kIdeal && P::kPreempts != Preempts::kNothing;
   static constexpr bool kMayBeGiven = kDispatches<P> || kManages<P>;
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
