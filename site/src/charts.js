@@ -41,7 +41,7 @@ const LINES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9",
 export function looks(ink, dim, line, narrow) {
   const axis = { labelColor: dim, titleColor: dim, titleFontWeight: "normal", gridColor: line,
                  gridOpacity: 0.6, domainColor: line, tickColor: line, labelFontSize: 11,
-                 titleFontSize: 12 };
+                 labelSeparation: 5, titleFontSize: 12 };
   return { font: "system-ui, sans-serif", axis, range: { category: LINES }, view: { stroke: line },
            legend: { labelColor: ink, labelFontSize: 12, columns: narrow ? 3 : 6,
                      symbolStrokeWidth: 3 } };
