@@ -327,6 +327,25 @@ TEST_P(DatapathContract, short_of_memory_a_request_that_is_complete_does_not_giv
   EXPECT_EQ(larger->receive(2), "ok");
 }
 
+TEST_P(DatapathContract, short_of_memory_an_idle_flow_does_not_give_way) {
+  MemoryAccount account;
+  auto b = fixture(short_of_memory(account));
+  auto idle = b->connect();
+  ASSERT_TRUE(idle->send("#200000\n" + std::string(200'000, 'x')));
+  Request* const request = b->next();
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "ok"), nullptr);
+  EXPECT_EQ(idle->receive(2), "ok");
+  account.note_data(kShortOfMemory / 2);
+  auto asking = b->connect();
+  asking->send(std::string(kShortOfMemory, 'y'));
+  EXPECT_TRUE(b->poll_until([&] { return b->datapath().stats().flows_input_limit == 1; }));
+  EXPECT_EQ(asking->receive(1), "");
+  ASSERT_TRUE(idle->send("x\n"));
+  EXPECT_TRUE(b->echo(1));
+  EXPECT_EQ(idle->receive(2), "x\n");
+}
+
 TEST_P(DatapathContract, short_of_memory_an_idle_flow_keeps_no_buffer) {
   MemoryAccount account;
   auto b = fixture(short_of_memory(account));

@@ -209,7 +209,7 @@ void StreamFlow::yield() {
 // The flow ends, once its requests in service are done. True: the caller no longer owns the flow.
 bool StreamFlow::end() {
   if (outstanding() > 0) {
-    drop_input();
+    input_.drop();
     return let_go();
   }
   close();
@@ -354,10 +354,9 @@ StreamFlow::Room StreamFlow::make_room() {
   return Room::kMade;
 }
 
-// No more of it is framed.
-void StreamFlow::drop_input() {
-  input_.drop();
-  half_sent_.store(0, std::memory_order_release);
+void StreamFlow::rest_input() {
+  input_.rest();
+  if (half_sent_bytes() > input_.capacity()) half_sent_.store(0, std::memory_order_release);
 }
 
 StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
@@ -442,7 +441,7 @@ void StreamFlow::lose() {
 }
 
 bool StreamFlow::let_go() {
-  input_.rest();
+  rest_input();
   reply_buffer_.shrink(is_short(present().limits) ? 0 : kReplyKeptBytes);
   if (unsent_.load(std::memory_order_relaxed) != reply_buffer_.size()) {
     unsent_.store(reply_buffer_.size(), std::memory_order_relaxed);
@@ -456,7 +455,8 @@ bool StreamFlow::let_go() {
 
 void StreamFlow::close() {
   RUBATO_DCHECK(outstanding() == 0);
-  drop_input();
+  input_.drop();
+  rest_input();
   hang_up();
   ownership_.close();
   // From the push on, the flow may be freed by its queue.
