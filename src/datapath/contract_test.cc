@@ -346,6 +346,29 @@ TEST_P(DatapathContract, short_of_memory_an_idle_flow_does_not_give_way) {
   EXPECT_EQ(idle->receive(2), "x\n");
 }
 
+TEST_P(DatapathContract, short_of_memory_a_flow_gives_way_while_it_waits_to_be_moved) {
+  MemoryAccount account;
+  FixtureOptions options = short_of_memory(account);
+  options.queues = 2;
+  auto b = fixture(options);
+  b->protocol.concurrency = 2;
+  auto larger = b->connect();
+  ASSERT_TRUE(larger->send("x\n" + std::string(200'000, 'x')));
+  std::vector<Request*> taken;
+  const auto came = [&] { return b->datapath().stats().input_bytes == 200'002; };
+  ASSERT_TRUE(b->poll_until(came, &taken));
+  ASSERT_EQ(taken.size(), 1u);
+  Request* const in_service = taken.front();
+  const uint32_t at = in_service->datapath == &b->datapath().queue(WorkerId{0}) ? 0 : 1;
+  ASSERT_TRUE(b->datapath().steer(b->protocol.last_flow, WorkerId{1 - at}));
+  b->poll();
+  auto smaller = b->connect();
+  ASSERT_TRUE(smaller->send(std::string(100'000, 'y') + "\n"));
+  EXPECT_TRUE(b->echo(1));
+  EXPECT_EQ(DatapathFixture::finish(in_service, "late"), nullptr);
+  EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
+}
+
 TEST_P(DatapathContract, short_of_memory_an_idle_flow_keeps_no_buffer) {
   MemoryAccount account;
   auto b = fixture(short_of_memory(account));

@@ -354,8 +354,9 @@ StreamFlow::Room StreamFlow::make_room() {
   return Room::kMade;
 }
 
+// No more of a flow that is doomed is framed.
 void StreamFlow::rest_input() {
-  input_.rest();
+  doomed() ? input_.drop() : input_.rest();
   if (half_sent_bytes() > input_.capacity()) half_sent_.store(0, std::memory_order_release);
 }
 
