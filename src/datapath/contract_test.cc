@@ -369,6 +369,23 @@ TEST_P(DatapathContract, short_of_memory_a_flow_gives_way_while_it_waits_to_be_m
   EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
 }
 
+TEST_P(DatapathContract, short_of_memory_one_that_gives_way_makes_room_for_several) {
+  MemoryAccount account;
+  auto b = fixture(short_of_memory(account));
+  auto larger = b->connect();
+  ASSERT_TRUE(larger->send("#250000\n" + std::string(240'000, 'x')));
+  ASSERT_TRUE(b->poll_until([&] { return b->datapath().stats().input_bytes == 240'008; }));
+  std::vector<std::unique_ptr<TestClient>> smaller;
+  for (const size_t bytes : {120'000u, 100'000u}) {
+    smaller.push_back(b->connect());
+    const std::string head = "#" + std::to_string(bytes) + "\n";
+    ASSERT_TRUE(smaller.back()->send(head + std::string(bytes, 'y')));
+  }
+  EXPECT_TRUE(b->echo(2));
+  EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 2; }));
+  EXPECT_EQ(b->datapath().stats().flows_input_limit, 1u);
+}
+
 TEST_P(DatapathContract, short_of_memory_an_idle_flow_keeps_no_buffer) {
   MemoryAccount account;
   auto b = fixture(short_of_memory(account));

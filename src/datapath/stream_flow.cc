@@ -345,9 +345,7 @@ StreamFlow::Room StreamFlow::make_room() {
   room_from_ = 0;
   if (!input_.make_room(frame_wanted_)) {
     if (all != nullptr) room_from_ = all->close_larger(*this);
-    if (room_from_ == 0) return Room::kNone;
-    present().input_limit.fetch_add(1, std::memory_order_relaxed);
-    return Room::kSoon;
+    return room_from_ == 0 ? Room::kNone : Room::kSoon;
   }
   const size_t bytes = input_.capacity();
   if (bytes > BufferPool::kBlockBytes) half_sent_.store(bytes, std::memory_order_relaxed);
