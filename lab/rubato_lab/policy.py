@@ -144,7 +144,8 @@ class Host:
         return self._ask("put", *queue, request.number, request.word) == "1"
 
     def random(self, below):
-        """Uniform from 0 on, of the run's seed."""
+        """Uniform from 0 on, of the run's seed. After a `next` that returned None the worker draws
+        the same again: who tries one queue at random goes on to the others."""
         return int(self._ask("random", below))
 
 

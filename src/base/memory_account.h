@@ -5,7 +5,8 @@
 //
 // Data may not take all: one of `buffer_share` parts stays for buffers, so that a full store can
 // still be read and told to forget. A quarter of that stays for first buffers of connections, and
-// for expiries. Any thread; a take that is refused counts until it is given back.
+// for expiries. Any thread; a take that is refused only because others came at the same time counts
+// until it is given back.
 //
 // Memory order: who takes adds first and looks at what the others have then, so that of two at once
 // at least one sees both (sequentially consistent). All other accesses are relaxed.
@@ -96,12 +97,16 @@ class MemoryAccount {
 
  private:
   bool take_beside(uint64_t kept, size_t bytes) {
-    const uint64_t taken = buffers_.fetch_add(bytes, std::memory_order_seq_cst) + bytes;
-    const uint64_t limit = this->limit();
-    if (limit == 0 || taken + data() + stacks() + kept <= limit) return true;
-    give(bytes);
+    if (fits(buffers() + bytes, kept)) {
+      if (fits(buffers_.fetch_add(bytes, std::memory_order_seq_cst) + bytes, kept)) return true;
+      give(bytes);
+    }
     refused_.fetch_add(1, std::memory_order_relaxed);
     return false;
+  }
+  bool fits(uint64_t buffers, uint64_t kept) const {
+    const uint64_t limit = this->limit();
+    return limit == 0 || buffers + data() + stacks() + kept <= limit;
   }
   uint64_t kept_for_first(uint64_t limit) const {
     return buffer_share_ == 0 ? 0 : limit / buffer_share_ / 4;

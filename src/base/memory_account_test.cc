@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -124,6 +125,21 @@ TEST(MemoryAccount, of_a_buffer_and_data_that_come_at_once_one_sees_the_other) {
     EXPECT_FALSE(buffer_fits && data_fit);
     account.add_data(-6000);
   }
+}
+
+TEST(MemoryAccount, what_never_fits_keeps_nothing_from_others) {
+  MemoryAccount account;
+  account.set_limit(1'000'000);
+  std::atomic<bool> done{false};
+  std::thread greedy([&] {
+    MemoryShare share(&account);
+    while (!done.load()) EXPECT_FALSE(share.resize(2'000'000));
+  });
+  int refused = 0;
+  while (account.refused() < 3'000'000) refused += MemoryShare(&account).resize(1) ? 0 : 1;
+  done.store(true);
+  greedy.join();
+  EXPECT_EQ(refused, 0);
 }
 
 TEST(MemoryAccount, threads_that_take_and_give_leave_it_even) {

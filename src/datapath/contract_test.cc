@@ -327,6 +327,65 @@ TEST_P(DatapathContract, short_of_memory_a_request_that_is_complete_does_not_giv
   EXPECT_EQ(larger->receive(2), "ok");
 }
 
+TEST_P(DatapathContract, short_of_memory_an_idle_flow_does_not_give_way) {
+  MemoryAccount account;
+  auto b = fixture(short_of_memory(account));
+  auto idle = b->connect();
+  ASSERT_TRUE(idle->send("#200000\n" + std::string(200'000, 'x')));
+  Request* const request = b->next();
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "ok"), nullptr);
+  EXPECT_EQ(idle->receive(2), "ok");
+  account.note_data(kShortOfMemory / 2);
+  auto asking = b->connect();
+  asking->send(std::string(kShortOfMemory, 'y'));
+  EXPECT_TRUE(b->poll_until([&] { return b->datapath().stats().flows_input_limit == 1; }));
+  EXPECT_EQ(asking->receive(1), "");
+  ASSERT_TRUE(idle->send("x\n"));
+  EXPECT_TRUE(b->echo(1));
+  EXPECT_EQ(idle->receive(2), "x\n");
+}
+
+TEST_P(DatapathContract, short_of_memory_a_flow_gives_way_while_it_waits_to_be_moved) {
+  MemoryAccount account;
+  FixtureOptions options = short_of_memory(account);
+  options.queues = 2;
+  auto b = fixture(options);
+  b->protocol.concurrency = 2;
+  auto larger = b->connect();
+  ASSERT_TRUE(larger->send("x\n" + std::string(200'000, 'x')));
+  std::vector<Request*> taken;
+  const auto came = [&] { return b->datapath().stats().input_bytes == 200'002; };
+  ASSERT_TRUE(b->poll_until(came, &taken));
+  ASSERT_EQ(taken.size(), 1u);
+  Request* const in_service = taken.front();
+  const uint32_t at = in_service->datapath == &b->datapath().queue(WorkerId{0}) ? 0 : 1;
+  ASSERT_TRUE(b->datapath().steer(b->protocol.last_flow, WorkerId{1 - at}));
+  b->poll();
+  auto smaller = b->connect();
+  ASSERT_TRUE(smaller->send(std::string(100'000, 'y') + "\n"));
+  EXPECT_TRUE(b->echo(1));
+  EXPECT_EQ(DatapathFixture::finish(in_service, "late"), nullptr);
+  EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
+}
+
+TEST_P(DatapathContract, short_of_memory_one_that_gives_way_makes_room_for_several) {
+  MemoryAccount account;
+  auto b = fixture(short_of_memory(account));
+  auto larger = b->connect();
+  ASSERT_TRUE(larger->send("#250000\n" + std::string(240'000, 'x')));
+  ASSERT_TRUE(b->poll_until([&] { return b->datapath().stats().input_bytes == 240'008; }));
+  std::vector<std::unique_ptr<TestClient>> smaller;
+  for (const size_t bytes : {120'000u, 100'000u}) {
+    smaller.push_back(b->connect());
+    const std::string head = "#" + std::to_string(bytes) + "\n";
+    ASSERT_TRUE(smaller.back()->send(head + std::string(bytes, 'y')));
+  }
+  EXPECT_TRUE(b->echo(2));
+  EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 2; }));
+  EXPECT_EQ(b->datapath().stats().flows_input_limit, 1u);
+}
+
 TEST_P(DatapathContract, short_of_memory_an_idle_flow_keeps_no_buffer) {
   MemoryAccount account;
   auto b = fixture(short_of_memory(account));

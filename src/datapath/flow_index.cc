@@ -36,12 +36,19 @@ uint64_t FlowIndex::close_larger(const StreamFlow& asking) {
     const std::lock_guard lock(shard.mutex);
     for (const auto& [id, flow] : shard.flows) {
       const size_t has = flow->half_sent_bytes();
-      if (has <= bytes || flow->doomed()) continue;
+      if (has <= bytes) continue;
       bytes = has;
       largest = id;
     }
   }
-  return largest != 0 && close(largest) ? largest : 0;
+  visit(largest, [](StreamFlow& flow) {
+    if (flow.doomed()) return false;
+    flow.owner_queue().input_limit.fetch_add(1, std::memory_order_relaxed);
+    flow.doom();
+    flow.abort();
+    return true;
+  });
+  return largest;
 }
 
 bool FlowIndex::has_half_sent(uint64_t flow_id) {

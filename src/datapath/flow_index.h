@@ -34,8 +34,9 @@ class FlowIndex {
 
   // Datapath::close_flow.
   bool close(uint64_t flow_id);
-  // Closes the flow that has most memory for a request of which a part has come, if that is more
-  // than `asking` has, and returns its number. 0: there is none. Looks at every flow.
+  // The flow that has most memory for a request of which a part has come, if that is more than
+  // `asking` has; 0 = there is none. It is closed, and counted, unless it is ending already. Looks
+  // at every flow.
   uint64_t close_larger(const StreamFlow& asking);
   // The flow is here, and has not given back that memory.
   bool has_half_sent(uint64_t flow_id);

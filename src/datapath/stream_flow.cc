@@ -209,7 +209,7 @@ void StreamFlow::yield() {
 // The flow ends, once its requests in service are done. True: the caller no longer owns the flow.
 bool StreamFlow::end() {
   if (outstanding() > 0) {
-    drop_input();
+    input_.drop();
     return let_go();
   }
   close();
@@ -345,19 +345,17 @@ StreamFlow::Room StreamFlow::make_room() {
   room_from_ = 0;
   if (!input_.make_room(frame_wanted_)) {
     if (all != nullptr) room_from_ = all->close_larger(*this);
-    if (room_from_ == 0) return Room::kNone;
-    present().input_limit.fetch_add(1, std::memory_order_relaxed);
-    return Room::kSoon;
+    return room_from_ == 0 ? Room::kNone : Room::kSoon;
   }
   const size_t bytes = input_.capacity();
   if (bytes > BufferPool::kBlockBytes) half_sent_.store(bytes, std::memory_order_relaxed);
   return Room::kMade;
 }
 
-// No more of it is framed.
-void StreamFlow::drop_input() {
-  input_.drop();
-  half_sent_.store(0, std::memory_order_release);
+// No more of a flow that is doomed is framed.
+void StreamFlow::rest_input() {
+  doomed() ? input_.drop() : input_.rest();
+  if (half_sent_bytes() > input_.capacity()) half_sent_.store(0, std::memory_order_release);
 }
 
 StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
@@ -442,7 +440,7 @@ void StreamFlow::lose() {
 }
 
 bool StreamFlow::let_go() {
-  input_.rest();
+  rest_input();
   reply_buffer_.shrink(is_short(present().limits) ? 0 : kReplyKeptBytes);
   if (unsent_.load(std::memory_order_relaxed) != reply_buffer_.size()) {
     unsent_.store(reply_buffer_.size(), std::memory_order_relaxed);
@@ -456,7 +454,8 @@ bool StreamFlow::let_go() {
 
 void StreamFlow::close() {
   RUBATO_DCHECK(outstanding() == 0);
-  drop_input();
+  input_.drop();
+  rest_input();
   hang_up();
   ownership_.close();
   // From the push on, the flow may be freed by its queue.

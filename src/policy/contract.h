@@ -152,7 +152,9 @@ struct Served {
 //   steal(victim, into, n)  moves up to n jobs from the head of `victim`: the first is returned,
 //                           the others are appended to `into`, in order; null = empty, or a race
 //                           was lost. Requires room for n-1 jobs in `into`, which is FIFO
-//   random(n)               uniform in 0 .. n-1. Requires n > 0
+//   random(n)               uniform in 0 .. n-1. Requires n > 0. After a `next` that returned null
+//                           the worker draws the same again, so null must not be a matter of luck:
+//                           who tries one queue at random goes on to the others
 template <class H, class Plan>
 concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
   { host.now() } -> std::same_as<Instant>;
