@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "calibrate/measurements.h"
@@ -16,6 +17,7 @@
 #include "cli/common/value_flags.h"
 #include "cli/common/virtual_host.h"
 #include "mechanism/cpu/pin.h"
+#include "sim/cost_file.h"
 
 namespace rubato::cli {
 namespace {
@@ -28,8 +30,10 @@ struct Settings {
   std::string out;
   std::string json_file;
   std::string name = "calibrated";
+  std::string costs;  // of virtual time; empty = the built-in ones
   Nanos duration = Nanos::seconds(10);
   HostOption host;
+  std::optional<sim::Costs::World> world;  // of --costs; nothing = the machine itself
 };
 
 constexpr uint64_t kSeed = 1;  // of virtual time
@@ -87,7 +91,9 @@ std::string cost_file(const Samples& samples, const MachineInfo& machine,
   sim::Costs costs = costs_of(samples);
   costs.name = settings.name;
   costs.source = "measured on " + machine_text(machine, settings);
+  costs.world = settings.world;
   sim::CostNotes notes = notes_of(samples);
+  notes["world.access"] = "What the world was given, on average; see docs/VIRTUAL.md.";
   // A file of virtual time is the same whenever it is written.
   const std::string of_version =
       settings.host.is_virtual() ? "" : fmt::format(", version {}", version());
@@ -137,18 +143,32 @@ Result<bool> measure_here(const Settings& settings, Samples& samples) {
   return measure_all(settings, place, samples);
 }
 
+// Nothing on the machine itself.
+std::optional<sim::Costs::World> world_of(const Settings& settings) {
+  if (!settings.host.is_virtual()) {
+    if (!settings.costs.empty()) bad_value("--costs", "goes with --host virtual");
+    return std::nullopt;
+  }
+  auto costs = sim::load_costs(settings.costs.empty() ? "virtual" : settings.costs);
+  if (!costs.ok()) bad_value("--costs", costs.error());
+  const sim::Costs::World world = world_prices(*costs);
+  if (world.ideal()) bad_value("--costs", "takes a file in whose [world] steps take time");
+  return world;
+}
+
 Result<bool> measure(const Settings& settings, Samples& samples) {
   const VirtualHost* host = settings.host.get();
   if (host == nullptr) return measure_here(settings, samples);
   Result<bool> measured = Error{"the world in virtual time failed"};
-  host->run(kSeed, /*ideal=*/false, [&] {
+  host->run(kSeed, *settings.world, [&] {
     std::thread([&] { measured = measure_here(settings, samples); }).join();
     return measured.ok();
   });
   return measured;
 }
 
-int run(const Settings& settings) {
+int run(Settings settings) {
+  settings.world = world_of(settings);
   watch_interrupts();
   Samples samples;
   const Result<bool> measured = measure(settings, samples);
@@ -166,6 +186,8 @@ void add_calibrate(CommandLine& command) {
   add_seconds(command, "--seconds", settings->duration, Nanos::millis(10), Nanos::seconds(3600),
               "How long to measure in all, about (10s)");
   settings->host.add_to(command);
+  command.add_text("--costs", settings->costs,
+                   "With --host virtual: the cost file whose [world] says what steps take there");
   command.footer(
       "Leave the machine alone meanwhile. Needs two CPUs for what goes on between CPUs.");
   command.action([settings] { return run(*settings); });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/common/virtual_host.h"
 
+#include "sim/cost_file.h"
+
 namespace rubato::cli {
 namespace {
 
@@ -10,6 +12,10 @@ constinit const VirtualHost* g_host = nullptr;
 
 const VirtualHost* virtual_host() { return g_host; }
 void set_virtual_host(const VirtualHost& host) { g_host = &host; }
+
+sim::Costs::World world_prices(const sim::Costs& costs) {
+  return costs.world ? *costs.world : sim::load_costs("virtual").value().world.value();
+}
 
 void HostOption::add_to(CommandLine& command) {
   command.add_choice("--host", host_, {"live", "virtual"},

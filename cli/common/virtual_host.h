@@ -12,14 +12,14 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "cli/common/command_line.h"
+#include "sim/costs.h"
 
 namespace rubato::cli {
 
 struct VirtualHost {
   // Runs `body` in a world of its own, as its first thread, which plays what is around the server:
-  // all it does, but to read the clock and to pause, takes no time. `ideal` = nothing takes time
-  // but the work of requests. Returns what `body` returns.
-  bool (*run)(uint64_t seed, bool ideal, const std::function<bool()>& body);
+  // all it does, but to read the clock and to pause, takes no time. Returns what `body` returns.
+  bool (*run)(uint64_t seed, const sim::Costs::World& prices, const std::function<bool()>& body);
   // The calling thread, in the world, occupies its worker as spin::busy_work does.
   void (*work)(Nanos service);
 };
@@ -27,6 +27,9 @@ struct VirtualHost {
 // Null = this program has no virtual time.
 const VirtualHost* virtual_host();
 void set_virtual_host(const VirtualHost& host);
+
+// Those of the file, or where it has none those of the built-in `virtual`.
+sim::Costs::World world_prices(const sim::Costs& costs);
 
 // The option --host.
 class HostOption {

@@ -193,7 +193,7 @@ std::string lines_of(const Row& row, const LiveRun& run, const std::vector<Nanos
 Status serve_into(Row& row, const sim::Settings& policy_settings, const sim::Setup& setup,
                   const Settings& settings, const std::vector<Nanos>& simulated) {
   LiveSetup live{row.policy, policy_settings, setup.workers, {}, settings.flows,
-                 settings.host.get(), setup.seed, setup.costs.name.starts_with("ideal")};
+                 settings.host.get(), setup.seed, world_prices(setup.costs)};
   const std::vector<RequestType> types = types_of(setup.workload);
   for (const RequestType& type : types) {
     live.is_long.push_back(type.service.mean >= setup.long_over);
@@ -432,7 +432,8 @@ void add_fidelity(CommandLine& command) {
   command.add_text("--policies", settings->policies, "Policies, joined by commas");
   command.add_text("--loads", settings->loads, "Shares of the workers' capacity");
   command.add_text("--workload", settings->workload, "Name or NAME:SERVICE:SHARE,...");
-  command.add_text("--costs", settings->costs, "Cost file: what `rubato calibrate` wrote here");
+  command.add_text("--costs", settings->costs,
+                   "Cost file: what `rubato calibrate` wrote here; [world] is for --host virtual");
   command.add_texts("--set", settings->set, "NAME=VALUE, a setting of the policies");
   command.add_text("--json", settings->json_file, "Also write the figures to this file");
   command.add_text("--requests-csv", settings->requests_file,

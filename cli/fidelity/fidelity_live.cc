@@ -236,7 +236,7 @@ Result<LiveRun> run_here(const LiveSetup& setup, const std::vector<Offer>& offer
 Result<LiveRun> run_live(const LiveSetup& setup, const std::vector<Offer>& offers) {
   if (setup.host == nullptr) return run_here(setup, offers);
   Result<LiveRun> run = Error{"the world in virtual time failed"};
-  setup.host->run(setup.seed, setup.ideal, [&] {
+  setup.host->run(setup.seed, setup.world, [&] {
     run = run_here(setup, offers);
     return run.ok();
   });

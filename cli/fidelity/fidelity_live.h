@@ -26,7 +26,7 @@ struct LiveSetup {
   uint32_t flows = 2048;
   const VirtualHost* host = nullptr;  // null = this machine
   uint64_t seed = 1;                  // of virtual time
-  bool ideal = false;                 // there: only the work of requests takes time
+  sim::Costs::World world;            // there: what the runtime's steps take
 };
 
 struct LiveRun {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live runtime in virtual time against the simulator, by rubato-virtual (RUBATO_VIRTUAL)."""
 
+import contextlib
 import json
 import os
 import re
@@ -43,6 +44,25 @@ def prices(text):
     return found
 
 
+def planted(text, tables, factor=1.03):
+    """The text with the prices of these tables, by a test of their names, so many times as high."""
+    lines, within = [], False
+    for line in text.splitlines(keepends=True):
+        head = re.fullmatch(r"\[(\w+)\]\n", line)
+        within = tables(head[1]) if head else within
+        lines.append(re.sub(r'"(\d+)ns"', lambda price: f'"{round(int(price[1]) * factor, 3):g}ns"',
+                            line) if within else line)
+    return "".join(lines)
+
+
+@contextlib.contextmanager
+def cost_file(text):
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(text)
+        file.flush()
+        yield file.name
+
+
 class Prices(unittest.TestCase):
     def test_the_built_in_prices_are_those_of_this_code(self):
         """Up to what an access more or less costs, so that not every change of the runtime asks
@@ -54,6 +74,31 @@ class Prices(unittest.TestCase):
             self.assertLessEqual(abs(written[name] - price), max(0.03 * price, 20),
                                  f"{name} was {price} ns and is {written[name]} ns; if that is "
                                  "meant, write the prices to src/sim/costs again")
+
+    def test_what_the_worlds_steps_take_is_that_of_the_file(self):
+        dearer = planted(PRICES.read_text(), "world".__eq__, 1.5)
+        with cost_file(dearer) as costs:
+            written = run("calibrate", "--costs", costs, "--seconds", "0.2")
+        self.assertEqual(tomllib.loads(written)["world"], tomllib.loads(dearer)["world"])
+        for name in "worker.put[0]", "worker.take[0]", "worker.read_clock[0]":
+            price = prices(PRICES.read_text())[name]
+            self.assertAlmostEqual(prices(written)[name] / price, 1.5, delta=0.1, msg=name)
+
+    def test_a_world_that_is_wrong_is_one_line_and_status_2(self):
+        for was, instead, told in (
+                ("pause", "rest", "[world] has no key 'rest'"),
+                ('pause = "40ns"\n', "", "world.pause is missing"),
+                ('"40ns"', '"-40ns"', "world.pause takes a length of time"),
+                ('"40ns"', '"0ns"', "world.pause takes more than 0ns")):
+            head, world = PRICES.read_text().split("[world]")
+            for command in ("calibrate", "--out", "/dev/null"), ("fidelity",):
+                with cost_file(f"{head}[world]{world.replace(was, instead)}") as costs:
+                    done = subprocess.run([PROGRAM, *command, "--host", "virtual", "--costs",
+                                           costs], text=True, check=False, capture_output=True)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), told)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                self.assertIn(costs, done.stderr)
+                self.assertIn(told, done.stderr)
 
 
 class Ideal(unittest.TestCase):
@@ -88,23 +133,29 @@ class Priced(unittest.TestCase):
         for row in json.loads(once)["rows"]:
             self.assertEqual(row["unanswered"], 0, row["policy"])
 
-    def test_prices_that_are_wrong_by_three_percent_show(self):
-        for workers in 1, 8:
-            self.show_wrong_prices(workers)
-
-    def show_wrong_prices(self, workers):
-        def p50(costs):
+    def p50(self, workers, text):
+        with cost_file(text) as costs:
             report = json.loads(fidelity(["fcfs"], "--loads", "0.3", "--requests", "4000",
                                          "--workers", str(workers), "--costs", costs))
-            return report["rows"][0]["types"][0]["paired"]["p50"]
-        text = re.sub(r'"(\d+)ns"', lambda price: f'"{round(int(price[1]) * 1.03)}ns"',
-                      PRICES.read_text())
-        with tempfile.NamedTemporaryFile("w", suffix=".toml") as wrong:
-            wrong.write(text)
-            wrong.flush()
-            right, planted = p50("virtual"), p50(wrong.name)
-        self.assertEqual(right["live_us"], planted["live_us"])
-        self.assertGreater(abs(planted["ratio"] - right["ratio"]), right["within"])
+        return report["rows"][0]["types"][0]["paired"]["p50"]
+
+    def show_wrong_prices(self, tables, unchanged):
+        right_text = PRICES.read_text()
+        for workers in 1, 8:
+            right = self.p50(workers, right_text)
+            wrong = self.p50(workers, planted(right_text, tables))
+            self.assertEqual(right[unchanged], wrong[unchanged])
+            self.assertGreater(abs(wrong["ratio"] - right["ratio"]), right["within"])
+
+    def test_prices_of_verbs_that_are_wrong_by_three_percent_show(self):
+        self.show_wrong_prices("world".__ne__, unchanged="live_us")
+
+    def test_prices_of_steps_that_are_wrong_by_three_percent_show(self):
+        self.show_wrong_prices("world".__eq__, unchanged="simulated_us")
+
+    def test_a_file_without_a_world_has_the_built_in_one(self):
+        text = PRICES.read_text()
+        self.assertEqual(self.p50(8, text), self.p50(8, text.split("[world]")[0]))
 
 
 if __name__ == "__main__":

@@ -18,17 +18,21 @@ constexpr Nanos kLead = Nanos(100);
 // (`help_looks` of src/sim/costs/ideal-polled.toml).
 constexpr Nanos kIdealSpinSkip = Nanos(100);
 
-bool run_in_world(uint64_t seed, bool ideal, const std::function<bool()>& body) {
+bool run_in_world(uint64_t seed, const sim::Costs::World& prices,
+                  const std::function<bool()>& body) {
   virt::WorldOptions options;
   options.seed = seed;
   options.spin_skip = kSpinSkip;
   options.lead = kLead;
+  options.access = prices.access;
   options.plain_access = Nanos();
+  options.clock_read = prices.clock_read;
+  options.system_call = prices.system_call;
+  options.wake_up = prices.wake_up;
+  options.pause = prices.pause;
   options.first_is_free = true;
   options.end = Nanos::max();
-  if (ideal) {
-    options.access = options.clock_read = options.system_call = Nanos();
-    options.wake_up = options.pause = Nanos();
+  if (prices.ideal()) {
     options.spin_skip = kIdealSpinSkip;
     options.lead = Nanos();
     options.in_step = true;

@@ -17,6 +17,7 @@ struct CountRange {
 
 inline constexpr Nanos kMostCost = Nanos::seconds(1);
 inline constexpr Nanos kMostBetween = Nanos::seconds(3600);  // of two stalls
+inline constexpr Nanos kMostStep = Nanos::millis(1);     // of [world]
 inline constexpr Nanos kMostScan = Nanos::millis(1);  // per worker: a pass must fit 32 bits of ns
 
 template <class Enum>
@@ -115,9 +116,20 @@ void visit_arrival_fields(C& c, Visitor& visitor) {
   visitor.count("ring_capacity", c.dispatching.ring_capacity, CountRange{0, 1u << 20});
 }
 
+template <class World, class Visitor>
+void visit_world_fields(World& world, Visitor& visitor) {
+  visitor.step("access", world.access, kMostStep);
+  visitor.step("clock_read", world.clock_read, kMostStep);
+  visitor.step("system_call", world.system_call, kMostStep);
+  visitor.step("wake_up", world.wake_up, kMostStep);
+  visitor.step("pause", world.pause, kMostStep);
+}
+
 // Calls visitor.section(name) and, for each of its fields, one of
 //   text(key, string)  word(key, enum, words)  count(key, uint32, range)
-//   cost(key, Nanos, most)  price(key, Price)
+//   cost(key, Nanos, most)  price(key, Price)  step(key, Picos, most)
+// A section that is there as a whole or not at all: visitor.whole(name, section) is null, or points
+// to the one whose fields come then.
 // `C` is Costs or const Costs.
 template <class C, class Visitor>
 void visit_cost_fields(C& c, Visitor& visitor) {
@@ -165,6 +177,8 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.price("propagation", c.preemption.propagation);
   visitor.price("receive", c.preemption.receive);
   visitor.price("done", c.preemption.done);
+
+  if (auto* world = visitor.whole("world", c.world)) visit_world_fields(*world, visitor);
 }
 
 }  // namespace rubato::sim

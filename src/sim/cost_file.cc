@@ -38,6 +38,13 @@ std::string joined(const Words& words) {
   return all;
 }
 
+constexpr const char* kTakesALength =
+    R"(takes a length of time with its unit, such as "850ns" or "1.2us")";
+
+std::string takes_at_most(Nanos most) {
+  return "takes at most " + std::to_string(most.count() / 1'000'000) + " ms";
+}
+
 // Takes the fields from a table, and remembers the first thing that is wrong, by line.
 class Reader {
  public:
@@ -50,6 +57,12 @@ class Reader {
     table_ = node == nullptr ? nullptr : node->as_table();
     if (node != nullptr && table_ == nullptr)
       fail(*node, section_ + " is a section: write [" + section_ + "]");
+  }
+
+  template <class Part>
+  Part* whole(std::string_view name, std::optional<Part>& value) {
+    section(name);
+    return table_ != nullptr ? &value.emplace() : nullptr;
   }
 
   void text(std::string_view key, std::string& value) {
@@ -104,10 +117,20 @@ class Reader {
     if (value.tail < value.typical) fail(*node, key, "has a p99.9 below its median");
   }
 
+  void step(std::string_view key, Picos& value, Nanos most) {
+    const toml::node* node = find(key);
+    if (node == nullptr) return miss(key);
+    const auto* text = node->as_string();
+    const auto cost = parse_picos(text == nullptr ? std::string_view() : text->get());
+    if (!cost) return fail(*node, key, kTakesALength);
+    if (*cost > most) return fail(*node, key, takes_at_most(most));
+    value = *cost;
+  }
+
   // To be called when every field has been read.
   std::optional<Error> first_error() {
     refuse_strangers();
-    if (first_line_ == 0) return std::nullopt;
+    if (first_line_ == 0) return missing_;
     return Error{file_ + ":" + std::to_string(first_line_) + ": " + message_};
   }
 
@@ -122,11 +145,9 @@ class Reader {
     const std::string_view words = text == nullptr ? std::string_view() : text->get();
     const auto cost = parse_duration(words);
     if (!cost || !words.ends_with('s')) {
-      return fail(node, key, R"(takes a length of time with its unit, such as "850ns" or "1.2us")");
+      return fail(node, key, kTakesALength);
     }
-    if (*cost > most) {
-      return fail(node, key, "takes at most " + std::to_string(most.count() / 1'000'000) + " ms");
-    }
+    if (*cost > most) return fail(node, key, takes_at_most(most));
     value = *cost;
   }
 
@@ -146,6 +167,12 @@ class Reader {
     }
   }
 
+  // Told where nothing else is wrong: a wrong key may be the one that is missing.
+  void miss(std::string_view key) {
+    if (missing_) return;
+    missing_ = Error{file_ + ":" + std::to_string(table_->source().begin.line) + ": " + section_ +
+                     "." + std::string(key) + " is missing: this section has all of its keys"};
+  }
   void fail(const toml::node& node, std::string_view key, const std::string& what) {
     fail(node, section_ + "." + std::string(key) + " " + what);
   }
@@ -163,10 +190,19 @@ class Reader {
   std::map<std::string, std::set<std::string>> known_;
   uint32_t first_line_ = 0;  // 0 = nothing is wrong; TOML counts from 1
   std::string message_;
+  std::optional<Error> missing_;
 };
 
 // Exact: parse_duration reads it back as the same number of nanoseconds.
 std::string text_of(Nanos cost) { return '"' + std::to_string(cost.count()) + "ns\""; }
+
+// The same of parse_picos.
+std::string text_of(Picos cost) {
+  std::string digits = std::to_string(cost.count() % 1000 + 1000).substr(1);
+  digits.erase(digits.find_last_not_of('0') + 1);
+  const std::string fraction = digits.empty() ? "" : "." + digits;
+  return '"' + std::to_string(cost.count() / 1000) + fraction + "ns\"";
+}
 
 // A TOML basic string. What cannot stand in one line does not occur: Reader::text refuses it.
 std::string text_of(std::string_view text) {
@@ -193,6 +229,12 @@ class Writer {
     section_ = name;
     out_ += (out_.empty() ? "[" : "\n[") + section_ + "]\n";
   }
+  template <class Part>
+  const Part* whole(std::string_view name, const std::optional<Part>& value) {
+    if (!value) return nullptr;
+    section(name);
+    return &*value;
+  }
   void text(std::string_view key, const std::string& value) { line(key, text_of(value)); }
   template <class Enum, class Words>
   void word(std::string_view key, Enum value, const Words& words) {
@@ -202,6 +244,7 @@ class Writer {
   }
   void count(std::string_view key, uint32_t value, CountRange) { line(key, std::to_string(value)); }
   void cost(std::string_view key, Nanos value, Nanos) { line(key, text_of(value)); }
+  void step(std::string_view key, Picos value, Nanos) { line(key, text_of(value)); }
   void price(std::string_view key, const Price& value) {
     const bool pair = value.tail > value.typical;
     line(key, pair ? "[" + text_of(value.typical) + ", " + text_of(value.tail) + "]"
@@ -226,6 +269,28 @@ class Writer {
   std::string section_;
   std::string out_;
 };
+
+// A loop whose steps take nothing would never let another thread of the world go on.
+class Steps {
+ public:
+  void step(std::string_view key, Picos value, Nanos) {
+    (value > Picos() ? priced_ : free_) = key;
+  }
+  Status together() const {
+    if (priced_.empty() || free_.empty()) return Done{};
+    return Error{"world." + free_ + " takes more than 0ns, as world." + priced_ + " does"};
+  }
+
+ private:
+  std::string priced_, free_;  // one of each, if there is any
+};
+
+Status check_world(const Costs& costs) {
+  if (!costs.world) return Done{};
+  Steps steps;
+  visit_world_fields(*costs.world, steps);
+  return steps.together();
+}
 
 std::string names_of_builtins() {
   std::string names;
@@ -255,7 +320,8 @@ Result<Costs> parse_costs(std::string_view text, std::string_view file) {
   Reader reader(root, file);
   visit_cost_fields(costs, reader);
   if (const auto error = reader.first_error()) return *error;
-  for (const Status& fit : {check_stalls(costs.stalls), check_hyperthreads(costs)}) {
+  for (const Status& fit : {check_stalls(costs.stalls), check_hyperthreads(costs),
+                             check_world(costs)}) {
     if (!fit) return Error{std::string(file) + ": " + fit.error()};
   }
   return costs;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cost files: a machine for the simulator (sim/costs.h) as TOML. Sections [machine] [nic] [worker]
-// [manager] [noc] [preemption], keys as the fields are called. Lengths of time are texts with a
-// unit ("850ns", "1.2us"); a price is one of these, or a pair: the median and the 99.9th
-// percentile. An operation that a file leaves out costs nothing. src/sim/costs/ holds the built-in
-// files, whose comments say where each figure is from.
+// [manager] [noc] [preemption], and [world] for virtual time; keys as the fields are called. Lengths
+// of time are texts with a unit ("850ns", "1.2us"); a price is one of these, or a pair: the median
+// and the 99.9th percentile. An operation that a file leaves out costs nothing; but [world] has all
+// of its keys, or is left out. src/sim/costs/ holds the built-in files, whose comments say where each
+// figure is from.
 //
 // Set-up only, any thread. Returned values are owned by the caller.
 #pragma once
@@ -28,7 +29,7 @@ struct BuiltinCosts {
 std::span<const BuiltinCosts> builtin_costs();
 
 // Reads the text of a cost file. Fails with "FILE:LINE: ..." on what is not TOML, on unknown keys,
-// wrong types, values out of range, and tails below their median.
+// wrong types, values out of range, tails below their median, and keys of [world] that are missing.
 Result<Costs> parse_costs(std::string_view text, std::string_view file);
 
 // The built-in of that name, or else the file. Fails as parse_costs does, or with one line naming

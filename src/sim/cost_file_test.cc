@@ -57,6 +57,44 @@ TEST(CostFile, hyperthreads_have_a_number_a_slowdown_and_a_placement) {
             "f.toml: hyperthreads.threads and stalls do not go together");
 }
 
+constexpr const char* kWorld =
+    "[world]\naccess = '8.24ns'\nclock_read = '20ns'\nsystem_call = '0.4us'\n"
+    "wake_up = '3us'\npause = '40.001ns'\n";
+
+TEST(CostFile, steps_of_the_world_are_to_the_picosecond) {
+  const auto costs = parse_costs(kWorld, "f.toml");
+  ASSERT_TRUE(costs.ok()) << costs.error();
+  const std::optional<Costs::World> world = costs.value().world;
+  ASSERT_TRUE(world);
+  EXPECT_EQ(*world, (Costs::World{Picos(8240), Nanos(20), Nanos(400), Nanos(3000), Picos(40001)}));
+  const std::string text = to_toml(costs.value());
+  EXPECT_NE(text.find("\n[world]\naccess = \"8.24ns\"\nclock_read = \"20ns\"\n"),
+            std::string::npos) << text;
+  EXPECT_NE(text.find("\npause = \"40.001ns\"\n"), std::string::npos) << text;
+  EXPECT_EQ(parse_costs(text, "f.toml").value().world, world);
+}
+
+std::string error_of_world(const std::string& line, const std::string& instead) {
+  std::string text = kWorld;
+  text.replace(text.find(line), line.size(), instead);
+  return error_of(text);
+}
+
+TEST(CostFile, steps_of_the_world_are_all_there_and_above_nothing) {
+  EXPECT_EQ(error_of_world("pause = '40.001ns'\n", ""),
+            "f.toml:1: world.pause is missing: this section has all of its keys");
+  EXPECT_EQ(error_of_world("clock_read", "clock"), "f.toml:3: [world] has no key 'clock'");
+  const std::string length = R"( takes a length of time with its unit, such as "850ns" or "1.2us")";
+  EXPECT_EQ(error_of_world("'20ns'", "'-20ns'"), "f.toml:3: world.clock_read" + length);
+  EXPECT_EQ(error_of_world("'20ns'", "'20'"), "f.toml:3: world.clock_read" + length);
+  EXPECT_EQ(error_of_world("'20ns'", "20"), "f.toml:3: world.clock_read" + length);
+  EXPECT_EQ(error_of_world("'20ns'", "'2ms'"), "f.toml:3: world.clock_read takes at most 1 ms");
+  EXPECT_EQ(error_of_world("'20ns'", "'0ns'"),
+            "f.toml: world.clock_read takes more than 0ns, as world.pause does");
+  EXPECT_EQ(error_of_world("pause", "rest = '1ns'\npause"), "f.toml:6: [world] has no key 'rest'");
+  EXPECT_EQ(error_of("[world]\n").substr(0, 22), "f.toml:1: world.access");
+}
+
 TEST(CostFile, words_choose) {
   const auto costs = parse_costs(
       "[nic]\ndelivery = 'polled'\nsteering = 'flow-director'\n[preemption]\nclock = 'self'\n",
@@ -82,7 +120,9 @@ TEST(CostFile, builtins_parse_and_are_called_as_their_file) {
 }
 
 TEST(CostFile, the_builtin_ideal_is_the_default) {
-  EXPECT_EQ(to_toml(load_costs("ideal").value()), to_toml(Costs{}));
+  Costs ideal;
+  ideal.world.emplace();
+  EXPECT_EQ(to_toml(load_costs("ideal").value()), to_toml(ideal));
 }
 
 TEST(CostFile, builtins_hold_the_papers_figures) {

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/limits.h"
+#include "base/picos.h"
 #include "base/time.h"
 
 namespace rubato::sim {
@@ -232,6 +234,19 @@ inline constexpr Prices kIdealPrices{};
 struct Costs : Prices {
   std::string name = "ideal";
   std::string source = "every operation is free";  // where the figures are from
+
+  // What the live runtime's own steps take in virtual time (virtual/world.h), each on average. No
+  // simulation reads it: what the steps of a verb take together is a price above.
+  struct World {
+    Picos access;       // an atomic one, to memory
+    Picos clock_read;
+    Picos system_call;
+    Picos wake_up;      // from the call that wakes to the first step of the woken
+    Picos pause;        // of a loop that waits
+    bool operator==(const World&) const = default;
+    bool ideal() const { return *this == World{}; }  // only the work of requests takes time
+  };
+  std::optional<World> world;  // nothing = the file does not say
 };
 
 // Is there a core before the workers that handles one request after the other?

@@ -273,7 +273,8 @@ Instant Scheduler::read_clock() {
     jump();
   }
   // A free one must get on all the same if it waits for an instant.
-  advance(free() ? std::min(options_.clock_read, Nanos(1)) : draw_price(options_.clock_read));
+  const Nanos least(options_.clock_read > Picos() ? 1 : 0);
+  advance(free() ? least : draw_price(options_.clock_read));
   return running().clock;
 }
 

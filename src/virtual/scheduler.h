@@ -165,13 +165,19 @@ class Scheduler {
   [[noreturn]] void fail(const char* what) const;
 
  private:
+  static constexpr int64_t kNano = Picos(Nanos(1)).count();
+
   static void entry(void* argument);
 
   Nanos draw_price(Nanos mean) {
     return mean / 2 + Nanos(static_cast<int64_t>(
                           prng_.below(static_cast<uint32_t>(mean.count()) + 1)));
   }
-  Nanos price(Nanos mean) { return free() ? Nanos() : draw_price(mean); }
+  Nanos draw_price(Picos mean) {
+    const auto bound = static_cast<uint32_t>(mean.count() + kNano);
+    return Nanos((mean.count() / 2 + prng_.below(bound)) / kNano);
+  }
+  Nanos price(Picos mean) { return free() ? Nanos() : draw_price(mean); }
   // The same for accesses, of which there are most, of a byte of a draw each.
   Nanos access_price() {
     if (free()) return Nanos();
@@ -179,7 +185,7 @@ class Scheduler {
     const auto die = static_cast<int64_t>(dice_ & 0xff);
     dice_ >>= 8;
     const int64_t mean = options_.access.count();
-    return Nanos(mean / 2 + (die * (mean + 1) >> 8));
+    return Nanos((mean / 2 + (die * (mean + kNano) >> 8)) / kNano);
   }
   bool free() const { return running_ == 0 && options_.first_is_free; }
   void advance(Nanos time) {

@@ -31,19 +31,20 @@
 #include <functional>
 #include <string>
 
+#include "base/picos.h"
 #include "base/time.h"
 
 namespace rubato::virt {
 
 struct WorldOptions {
   uint64_t seed = 1;
-  // Prices, on average.
-  Nanos access = Nanos(8);         // an atomic access
+  // Prices, on average; up to 1 ms. [world] of a cost file (sim/costs.h) has those that are Picos.
+  Picos access = Nanos(8);         // an atomic access
   Nanos plain_access = Nanos(1);   // any other one to memory, exactly
-  Nanos clock_read = Nanos(20);
-  Nanos system_call = Nanos(400);
-  Nanos wake_up = Nanos::micros(3);  // from the call that wakes to the first step of the woken
-  Nanos pause = Nanos(40);           // cpu_pause()
+  Picos clock_read = Nanos(20);
+  Picos system_call = Nanos(400);
+  Picos wake_up = Nanos::micros(3);  // from the call that wakes to the first step of the woken
+  Picos pause = Nanos(40);           // cpu_pause()
   bool first_is_free = false;        // accesses and system calls of the first thread cost nothing
 
   // A thread that spins and finds nothing new goes on when another thread writes something, or

@@ -367,7 +367,8 @@ TEST(World, a_late_wake_up_counts_as_a_stall_until_its_end) {
 
 WorldOptions free_of_charge(bool in_step) {
   WorldOptions options;
-  options.access = options.plain_access = options.clock_read = options.system_call = Nanos();
+  options.plain_access = Nanos();
+  options.access = options.clock_read = options.system_call = Nanos();
   options.wake_up = options.pause = Nanos();
   options.spin_skip = Nanos(100);
   options.in_step = in_step;

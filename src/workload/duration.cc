@@ -18,6 +18,16 @@ struct Unit {
 constexpr Unit kUnits[] = {
     {"ns", Nanos(1)}, {"us", Nanos::micros(1)}, {"ms", Nanos::millis(1)}, {"s", Nanos::seconds(1)}};
 
+// Takes the unit off the text; null = there is none.
+const Unit* take_unit(std::string_view& text) {
+  for (const Unit& unit : kUnits) {
+    if (!text.ends_with(unit.suffix)) continue;
+    text.remove_suffix(unit.suffix.size());
+    return &unit;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::optional<double> parse_number(std::string_view text) {
@@ -30,18 +40,22 @@ std::optional<double> parse_number(std::string_view text) {
 }
 
 std::optional<Nanos> parse_duration(std::string_view text, Nanos bare_unit) {
-  Nanos unit = bare_unit;
-  for (const Unit& u : kUnits) {
-    if (!text.ends_with(u.suffix)) continue;
-    text.remove_suffix(u.suffix.size());
-    unit = u.length;
-    break;
-  }
+  const Unit* const named = take_unit(text);
+  const Nanos unit = named != nullptr ? named->length : bare_unit;
   const std::optional<double> number = parse_number(text);
   if (!number) return {};
   const double ns = *number * static_cast<double>(unit.count());
   if (ns > kLongestSeconds * 1e9) return {};
   return Nanos(std::llround(ns));
+}
+
+std::optional<Picos> parse_picos(std::string_view text) {
+  const Unit* const unit = take_unit(text);
+  const std::optional<double> number = parse_number(text);
+  if (unit == nullptr || !number) return {};
+  const double ns = *number * static_cast<double>(unit->length.count());
+  if (ns > 1e9) return {};
+  return Picos(std::llround(ns * 1e3));
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/picos.h"
 #include "base/time.h"
 
 namespace rubato {
@@ -17,6 +18,9 @@ std::optional<double> parse_number(std::string_view text);
 // A number with a unit of ns, us, ms or s; without a unit it is in `bare_unit`. Nothing if `text`
 // is anything else or longer than 10^6 seconds.
 std::optional<Nanos> parse_duration(std::string_view text, Nanos bare_unit = Nanos::micros(1));
+
+// The same to the picosecond, always with a unit, and not longer than a second.
+std::optional<Picos> parse_picos(std::string_view text);
 
 // The text without leading and trailing blanks.
 std::string_view trimmed(std::string_view text);

@@ -18,6 +18,13 @@ TEST(Duration, a_bare_number_is_in_the_unit_asked_for) {
   EXPECT_EQ(parse_duration("10", Nanos::seconds(1)), Nanos::seconds(10));
 }
 
+TEST(Duration, picoseconds_are_understood_and_have_a_unit) {
+  EXPECT_EQ(parse_picos("8.24ns"), Picos(8240));
+  EXPECT_EQ(parse_picos("0.4us"), Picos(Nanos(400)));
+  EXPECT_EQ(parse_picos("1s"), Picos(Nanos::seconds(1)));
+  for (const char* bad : {"", "8", "ns", "-1ns", "1.001s"}) EXPECT_FALSE(parse_picos(bad)) << bad;
+}
+
 TEST(Duration, anything_else_is_refused) {
   for (const char* bad : {"", "us", "-1us", "1 us", "1m", "nan", "inf", "1e3us", "0x1us", "-0",
                           "99999999999s", "1us1"}) {
