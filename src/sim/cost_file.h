@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cost files: a machine for the simulator (sim/costs.h) as TOML. Sections [machine] [nic] [worker]
-// [manager] [noc] [preemption], and [world] for virtual time; keys as the fields are called. Lengths
-// of time are texts with a unit ("850ns", "1.2us"); a price is one of these, or a pair: the median
-// and the 99.9th percentile. An operation that a file leaves out costs nothing; but [world] has all
-// of its keys, or is left out. src/sim/costs/ holds the built-in files, whose comments say where each
-// figure is from.
+// [manager] [noc] [preemption], and [world] for virtual time; keys as the fields are called.
+// Lengths of time are texts with a unit ("850ns", "1.2us"); a price is one of these, or a pair: the
+// median and the 99.9th percentile. An operation that a file leaves out costs nothing; but [world]
+// has all of its keys, or is left out. src/sim/costs/ holds the built-in files, whose comments say
+// where each figure is from.
 //
 // Set-up only, any thread. Returned values are owned by the caller.
 #pragma once
