@@ -87,7 +87,7 @@ class Run : public MemcachedOperation {
   }
 
   void set(SetOptions::When when) {
-    if (asked_.too_large) return refuse_too_large(when == SetOptions::When::kAlways);
+    if (asked_.too_large) return refuse_too_large(key(), when == SetOptions::When::kAlways);
     SetOptions options;
     options.when = when;
     options.expires_at_ms = expires_at_ms();
@@ -97,7 +97,7 @@ class Run : public MemcachedOperation {
   }
 
   void extend(bool behind) {
-    if (asked_.too_large) return refuse_too_large(false);
+    if (asked_.too_large) return refuse_too_large(key(), false);
     update([&](const MemcachedItem& item, const Current& current) {
       data_.assign(behind ? item.data : asked_.data);
       data_.append(behind ? asked_.data : item.data);
@@ -111,7 +111,7 @@ class Run : public MemcachedOperation {
   }
 
   void compare_and_set() {
-    if (asked_.too_large) return refuse_too_large(false);
+    if (asked_.too_large) return refuse_too_large(key(), false);
     update([&](const MemcachedItem&, const Current& current) {
       if (current.version != asked_.number) {
         answer_ = "EXISTS";

@@ -199,7 +199,9 @@ void MetaOperation::set() {
   if (flags_.mode != 0 && kModes.find(flags_.mode) == std::string_view::npos) {
     return say("CLIENT_ERROR invalid mode for ms");
   }
-  if (asked_.too_large) return refuse_too_large(flags_.mode == 0 || (flags_.mode & ~0x20) == 'S');
+  if (asked_.too_large) {
+    return refuse_too_large(key_, flags_.mode == 0 || (flags_.mode & ~0x20) == 'S');
+  }
   std::string_view code;
   const Outcome outcome =
       engine_.update(key_, [&](const Current& current) { return stored(current, code); });

@@ -54,8 +54,8 @@ class MemcachedOperation {
   }
 
   // An item that is too large was not stored; an old one of its key must not be taken for it.
-  void refuse_too_large(bool replaces) {
-    if (replaces && !good(engine_.erase(key()))) return;
+  void refuse_too_large(std::string_view key, bool replaces) {
+    if (replaces && !good(engine_.erase(key))) return;
     say("SERVER_ERROR object too large for cache");
   }
 
