@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/memcached/call.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -10,12 +8,10 @@
 #include "kv_server/commands/table.h"
 #include "kv_server/memcached/meta.h"
 #include "kv_server/memcached/operation.h"
+#include "kv_server/memcached/stats.h"
 
 namespace rubato::kv {
 namespace {
-
-// The version of memcached whose text protocol this is; clients choose their commands by it.
-constexpr const char* kMemcachedVersion = "1.6.18";
 
 std::string_view command_of(MemcachedVerb verb) {
   switch (verb) {
@@ -154,55 +150,6 @@ class Run : public MemcachedOperation {
     if (asked_.exptime > 0 || good(engine_.flush())) say("OK");
   }
 
-  void stats() {
-    if (asked_.words.empty()) return general_stats();
-    const std::string_view what = asked_.words.front();
-    if (what == "reset") {
-      server_.reset_statistics();
-      return say("RESET");
-    }
-    if (what == "settings") return settings();
-    // There are no slabs, and no lists of items by age.
-    if (what == "slabs") {
-      stat("active_slabs", 0);
-      stat("total_malloced", engine_.stats().used_bytes);
-    } else if (what != "items" && what != "sizes" && what != "conns") {
-      return say("ERROR");
-    }
-    out_.append("END\r\n");
-  }
-
-  void settings() {
-    stat("maxbytes", engine_.stats().maxmemory_bytes);
-    stat("item_size_max", kMemcachedItemBytes);
-    const bool evicts = server_.config().text_of("maxmemory-policy") != "noeviction";
-    out_.append(evicts ? "STAT evictions on\r\n" : "STAT evictions off\r\n");
-    out_.append("STAT cas_enabled yes\r\nSTAT flush_enabled yes\r\n");
-    out_.append("END\r\n");
-  }
-
-  void general_stats() {
-    const EngineStats stats = server_.engine_counts();
-    const int64_t now_ms = server_.now_ms();
-    stat("pid", getpid());
-    stat("uptime", (now_ms - server_.started_ms()) / kMillisPerSecond);
-    stat("time", now_ms / kMillisPerSecond);
-    out_.append(std::string("STAT version ") + kMemcachedVersion + "\r\n");
-    const DatapathStats traffic = server_.traffic();
-    stat("curr_connections", traffic.flows_open);
-    stat("total_connections", traffic.flows_accepted);
-    stat("bytes_read", traffic.input_bytes);
-    stat("bytes_written", traffic.output_bytes);
-    stat("cmd_get", stats.hits + stats.misses);
-    stat("curr_items", stats.keys);
-    stat("bytes", stats.used_bytes);
-    stat("limit_maxbytes", stats.maxmemory_bytes);
-    stat("evictions", stats.evicted);
-    stat("get_hits", stats.hits);
-    stat("get_misses", stats.misses);
-    out_.append("END\r\n");
-  }
-
  private:
   int64_t expires_at_ms() const { return MemcachedOperation::expires_at_ms(asked_.exptime); }
 
@@ -231,11 +178,6 @@ class Run : public MemcachedOperation {
     out_.append("\r\n");
     out_.append(item.data);
     out_.append("\r\n");
-  }
-
-  template <class Number>
-  void stat(std::string_view name, Number value) {
-    out_.append("STAT " + std::string(name) + " " + std::to_string(value) + "\r\n");
   }
 
   std::string answer_;
@@ -300,7 +242,7 @@ void MemcachedCall::run(Request& request) {
     case MemcachedVerb::kFlushAll: return run.flush_all();
     case MemcachedVerb::kVersion: return run.say(std::string("VERSION ") + kMemcachedVersion);
     case MemcachedVerb::kVerbosity: return run.say("OK");
-    case MemcachedVerb::kStats: return run.stats();
+    case MemcachedVerb::kStats: return MemcachedStats(server_, asked_, *request.reply).run();
     case MemcachedVerb::kQuit: return;
   }
 }

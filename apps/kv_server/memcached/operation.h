@@ -15,6 +15,9 @@
 
 namespace rubato::kv {
 
+// The version of memcached whose text protocol this is; clients choose their commands by it.
+inline constexpr const char* kMemcachedVersion = "1.6.18";
+
 class MemcachedOperation {
  public:
   MemcachedOperation(Server& server, const MemcachedRequest& asked, ReplyBuffer& out)
