@@ -136,6 +136,10 @@ class Memcached(unittest.TestCase):
         self.link.sendall(b"stats\r\n")
         text = self.receive_until(b"END\r\n")
         self.assertIn(b"STAT curr_items 0\r\n", text)
+        # By verb.
+        for line in (b"cmd_set 4", b"cmd_flush 1", b"cmd_touch 3", b"touch_misses 1",
+                     b"decr_hits 1", b"incr_misses 1", b"delete_misses 2", b"threads 1"):
+            self.assertIn(b"STAT " + line + b"\r\n", text)
         self.assertIn(b"STAT version 1.6.18\r\n", text)
         self.expect(b"quit\r\n", b"")
         self.assertEqual(self.link.recv(1), b"")

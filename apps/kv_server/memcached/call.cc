@@ -62,6 +62,7 @@ class Run : public MemcachedOperation {
       const Outcome outcome =
           with_token ? engine_.get_versioned(key, show_versioned) : engine_.get(key, show);
       if (!good(outcome)) return;
+      count_get(outcome == Outcome::kDone);
     }
     out_.append("END\r\n");
   }
@@ -77,6 +78,7 @@ class Run : public MemcachedOperation {
         return Change::expire(expires_at_ms()).as(Change::Use::kRead);
       });
       if (!good(outcome)) return;
+      count_touch(version != 0);
       if (version != 0) item(key, data_, with_token ? &version : nullptr);
     }
     out_.append("END\r\n");
@@ -89,43 +91,52 @@ class Run : public MemcachedOperation {
     options.expires_at_ms = expires_at_ms();
     const std::string_view value = write_item(asked_.flags, asked_.data, room_);
     const Outcome outcome = engine_.set(key(), value, options);
+    count_store(outcome, {});
     if (good(outcome)) say(outcome == Outcome::kDone ? "STORED" : "NOT_STORED");
   }
 
   void extend(bool behind) {
     if (asked_.too_large) return refuse_too_large(key(), false);
-    update([&](const MemcachedItem& item, const Current& current) {
+    const Outcome outcome = update([&](const MemcachedItem& item, const Current& current) {
       data_.assign(behind ? item.data : asked_.data);
       data_.append(behind ? asked_.data : item.data);
       if (data_.size() > kMemcachedItemBytes) {
-        answer_ = "SERVER_ERROR object too large for cache";
+        answer_ = kTooLarge;
         return Change::keep();
       }
       answer_ = "STORED";
       return Change::put(write_item(item.flags, data_, room_), current.expires_at_ms);
     }, "NOT_STORED");
+    count_store(outcome, answer_);
+    if (good(outcome)) say(answer_);
   }
 
   void compare_and_set() {
     if (asked_.too_large) return refuse_too_large(key(), false);
-    update([&](const MemcachedItem&, const Current& current) {
+    const Outcome outcome = update([&](const MemcachedItem&, const Current& current) {
       if (current.version != asked_.number) {
         answer_ = "EXISTS";
         return Change::keep();
       }
       answer_ = "STORED";
       return Change::put(write_item(asked_.flags, asked_.data, room_), expires_at_ms());
-    }, "NOT_FOUND");
+    }, kNotFound);
+    count_store(outcome, answer_);
+    if (!good(outcome)) return;
+    count_cas(answer_);
+    say(answer_);
   }
 
   void erase() {
     const Outcome outcome = engine_.erase(key());
-    if (good(outcome)) say(outcome == Outcome::kDone ? "DELETED" : "NOT_FOUND");
+    if (!good(outcome)) return;
+    count_delete(outcome == Outcome::kDone);
+    say(outcome == Outcome::kDone ? "DELETED" : kNotFound);
   }
 
   // Up it wraps around, down it stops at 0 (protocol.txt, "Increment/Decrement").
-  void count(bool up) {
-    update([&](const MemcachedItem& item, const Current& current) {
+  void step(bool up) {
+    const Outcome outcome = update([&](const MemcachedItem& item, const Current& current) {
       uint64_t number = 0;
       if (!read_counter(item.data, number)) {
         answer_ = "CLIENT_ERROR cannot increment or decrement non-numeric value";
@@ -134,33 +145,43 @@ class Run : public MemcachedOperation {
       number = up ? number + asked_.number : number - std::min(number, asked_.number);
       answer_ = std::to_string(number);
       return Change::put(write_item(item.flags, answer_, room_), current.expires_at_ms);
-    }, "NOT_FOUND");
+    }, kNotFound);
+    if (!good(outcome)) return;
+    if (const bool hit = outcome == Outcome::kDone; hit || answer_ == kNotFound) {
+      count_step(up, hit);
+    }
+    say(answer_);
   }
 
   void touch() {
-    update([&](const MemcachedItem&, const Current&) {
+    const Outcome outcome = update([&](const MemcachedItem&, const Current&) {
       answer_ = "TOUCHED";
       return Change::expire(expires_at_ms()).as(Change::Use::kRead);
-    }, "NOT_FOUND");
+    }, kNotFound);
+    if (!good(outcome)) return;
+    count_touch(answer_ != kNotFound);
+    say(answer_);
   }
 
   // A time in the future flushes then what is here then; the last one that was asked for counts.
   void flush_all() {
+    count("cmd_flush");
     server_.flush_at(asked_.exptime > 0 ? expires_at_ms() : kNoExpiry);
     if (asked_.exptime > 0 || good(engine_.flush())) say("OK");
   }
 
  private:
+  static constexpr std::string_view kNotFound = "NOT_FOUND";
+
   int64_t expires_at_ms() const { return MemcachedOperation::expires_at_ms(asked_.exptime); }
 
-  // Applies `change`, which sets answer_, to the item; answers `none` if there is no item.
+  // Applies `change`, which sets answer_, to the item; answer_ is `none` if there is no item.
   template <class F>
-  void update(F&& change, std::string_view none) {
-    const Outcome outcome = engine_.update(key(), [&](const Current& current) {
+  Outcome update(F&& change, std::string_view none) {
+    return engine_.update(key(), [&](const Current& current) {
       answer_ = none;
       return current.exists ? change(read_item(current.value), current) : Change::keep();
     });
-    if (good(outcome)) say(answer_);
   }
 
   void item(std::string_view key, std::string_view value, const uint64_t* token) {
@@ -236,8 +257,8 @@ void MemcachedCall::run(Request& request) {
     case MemcachedVerb::kPrepend: return run.extend(false);
     case MemcachedVerb::kCas: return run.compare_and_set();
     case MemcachedVerb::kDelete: return run.erase();
-    case MemcachedVerb::kIncr: return run.count(true);
-    case MemcachedVerb::kDecr: return run.count(false);
+    case MemcachedVerb::kIncr: return run.step(true);
+    case MemcachedVerb::kDecr: return run.step(false);
     case MemcachedVerb::kTouch: return run.touch();
     case MemcachedVerb::kFlushAll: return run.flush_all();
     case MemcachedVerb::kVersion: return run.say(std::string("VERSION ") + kMemcachedVersion);

@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <regex>
+#include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "kv_server/testing/harness.h"
 
@@ -12,6 +17,7 @@ namespace {
 
 using testing::Client;
 using testing::Harness;
+using Counts = std::map<std::string, int>;
 
 KvOptions with_memcached() {
   KvOptions options;
@@ -21,6 +27,40 @@ KvOptions with_memcached() {
 
 struct MemcachedSessionTest : ::testing::Test {
   std::string send(std::string_view bytes) { return client.send(bytes); }
+
+  // The cas token of an item.
+  std::string token(const std::string& key) {
+    const std::string reply = send("mg " + key + " c\r\n");
+    return reply.substr(4, reply.size() - 6);  // between "HD c" and the end of the line
+  }
+  std::map<std::string, std::string> stats(const std::string& operand = "") {
+    std::istringstream text(send("stats" + operand + "\r\n"));
+    std::map<std::string, std::string> shown;
+    for (std::string mark, name, value; text >> mark && mark == "STAT";) {
+      text >> name >> value;
+      EXPECT_TRUE(shown.emplace(name, value).second) << name;
+    }
+    return shown;
+  }
+  // The counters by verb that are not zero.
+  Counts counts() {
+    Counts moved;
+    const auto shown = stats();
+    const auto add = [&](std::string_view name) {
+      const int value = std::stoi(shown.at(std::string(name)));
+      if (value != 0) moved.emplace(name, value);
+    };
+    for (const std::string_view name : kMemcachedCounters) add(name);
+    add("cmd_get");
+    add("cmd_touch");
+    return moved;
+  }
+  Counts counts_of(std::string_view requests) {
+    EXPECT_EQ(send("stats reset\r\n"), "RESET\r\n");
+    EXPECT_EQ(counts(), Counts());
+    send(requests);
+    return counts();
+  }
 
   Harness harness{with_memcached()};
   Client client{harness.app, 2, 1};
@@ -37,6 +77,123 @@ TEST_F(MemcachedSessionTest, the_old_item_of_a_key_in_base64_is_not_taken_for_on
   EXPECT_EQ(send(too_large("ms a2V5 " + size + " b")),
             "SERVER_ERROR object too large for cache\r\n");
   EXPECT_EQ(send("get key a2V5\r\n"), "VALUE a2V5 0 3\r\nbed\r\nEND\r\n");
+}
+
+// protocol.txt of memcached 1.6, "General-purpose statistics".
+TEST_F(MemcachedSessionTest, reads_hit_or_miss) {
+  send("set k 0 0 1\r\nv\r\n");
+  EXPECT_EQ(counts_of("get k none k\r\ngets none\r\n"),
+            (Counts{{"cmd_get", 4}, {"get_hits", 2}, {"get_misses", 2}}));
+  EXPECT_EQ(counts_of("gat 100 k none\r\ngats 0 k\r\ntouch k 0\r\ntouch none 0\r\n"),
+            (Counts{{"cmd_touch", 5}, {"touch_hits", 3}, {"touch_misses", 2}}));
+  EXPECT_EQ(counts_of("get\r\nget \1\r\ntouch k x\r\ngat x k\r\n"), Counts());
+}
+
+TEST_F(MemcachedSessionTest, what_stores_counts_whether_or_not_it_did) {
+  EXPECT_EQ(counts_of("set k 0 0 1\r\nv\r\nset k 0 0 1 noreply\r\nw\r\nappend k 0 0 1\r\nx\r\n"),
+            (Counts{{"cmd_set", 3}, {"total_items", 3}}));
+  EXPECT_EQ(counts_of("add k 0 0 1\r\nv\r\nreplace none 0 0 1\r\nv\r\nprepend none 0 0 1\r\nv\r\n"),
+            (Counts{{"cmd_set", 3}}));
+  EXPECT_EQ(counts_of(too_large("append k 0 0 " + std::to_string(kMemcachedItemBytes + 1))),
+            (Counts{{"store_too_large", 1}}));
+  send("set k 0 0 2\r\nvw\r\n");
+  const std::string most = std::string(kMemcachedItemBytes, 'x');
+  EXPECT_EQ(counts_of("prepend k 0 0 " + std::to_string(most.size()) + "\r\n" + most + "\r\n"),
+            (Counts{{"store_too_large", 1}}));
+  harness.call({"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_EQ(counts_of("set other 0 0 1\r\nv\r\n"), (Counts{{"store_no_memory", 1}}));
+}
+
+TEST_F(MemcachedSessionTest, what_compares_and_sets_is_right_wrong_or_missing) {
+  send("set k 0 0 1\r\nv\r\n");
+  EXPECT_EQ(counts_of("cas none 0 0 1 5\r\nv\r\n"), (Counts{{"cmd_set", 1}, {"cas_misses", 1}}));
+  EXPECT_EQ(counts_of("cas k 0 0 1 5\r\nv\r\n"), (Counts{{"cmd_set", 1}, {"cas_badval", 1}}));
+  EXPECT_EQ(counts_of("cas k 0 0 1 " + token("k") + "\r\nw\r\n"),
+            (Counts{{"cmd_set", 1}, {"cas_hits", 1}, {"total_items", 1}}));
+}
+
+TEST_F(MemcachedSessionTest, what_erases_counts_and_flushes) {
+  send("set k 0 0 1\r\nv\r\nset n 0 0 1\r\n5\r\n");
+  EXPECT_EQ(counts_of("delete k\r\ndelete k\r\ndelete k noreply\r\n"),
+            (Counts{{"delete_hits", 1}, {"delete_misses", 2}}));
+  EXPECT_EQ(counts_of("incr n 1\r\nincr n 1\r\nincr k 1\r\n"),
+            (Counts{{"incr_hits", 2}, {"incr_misses", 1}}));
+  EXPECT_EQ(counts_of("decr n 1\r\ndecr k 1\r\ndecr k 1\r\n"),
+            (Counts{{"decr_hits", 1}, {"decr_misses", 2}}));
+  send("set k 0 0 1\r\nv\r\n");
+  EXPECT_EQ(counts_of("incr k 1\r\ndecr k 1\r\nma k\r\n"), Counts());  // is no number
+  EXPECT_EQ(counts_of("flush_all\r\nflush_all 100\r\n"), (Counts{{"cmd_flush", 2}}));
+}
+
+TEST_F(MemcachedSessionTest, meta_commands_count_as_those_that_do_the_same) {
+  EXPECT_EQ(counts_of("ms k 1\r\n5\r\nms n 1 MR\r\n5\r\nms k 1 ME\r\n5\r\n"),
+            (Counts{{"cmd_set", 3}, {"total_items", 1}}));
+  EXPECT_EQ(counts_of("mg k v\r\nmg none q\r\nmg k u\r\n"),
+            (Counts{{"cmd_get", 3}, {"get_hits", 2}, {"get_misses", 1}}));
+  EXPECT_EQ(counts_of("mg k T100\r\nmg none T100\r\n"),
+            (Counts{{"cmd_touch", 1}, {"touch_hits", 1}, {"cmd_get", 1}, {"get_misses", 1}}));
+  EXPECT_EQ(counts_of("mg made N100\r\n"),
+            (Counts{{"cmd_get", 1}, {"get_hits", 1}, {"total_items", 1}}));
+  EXPECT_EQ(counts_of("ma k\r\nma k MD q\r\nma none\r\nma none M-\r\nma k C1\r\n"),
+            (Counts{{"incr_hits", 1}, {"decr_hits", 1}, {"incr_misses", 1}, {"decr_misses", 1}}));
+  EXPECT_EQ(counts_of("ma new N0 J5\r\n"), (Counts{{"total_items", 1}}));
+  EXPECT_EQ(counts_of("md k C1\r\nmd k I\r\nmd none q\r\nmd k\r\n"),
+            (Counts{{"delete_hits", 1}, {"delete_misses", 2}}));
+  EXPECT_EQ(counts_of("me made\r\nme none\r\nmn\r\n"), (Counts{{"cmd_meta", 2}}));
+}
+
+TEST_F(MemcachedSessionTest, a_meta_set_with_a_token_compares_and_sets) {
+  send("set k 0 0 1\r\nv\r\n");
+  EXPECT_EQ(counts_of("ms none 1 C5\r\nv\r\n"), (Counts{{"cmd_set", 1}, {"cas_misses", 1}}));
+  EXPECT_EQ(counts_of("ms k 1 C5 MR\r\nv\r\n"), (Counts{{"cmd_set", 1}, {"cas_badval", 1}}));
+  EXPECT_EQ(counts_of("ms k 1 C5 MA\r\nv\r\n"), (Counts{{"cmd_set", 1}}));  // appends
+  const Counts good{{"cmd_set", 1}, {"cas_hits", 1}, {"total_items", 1}};
+  EXPECT_EQ(counts_of("ms k 1 C" + token("k") + "\r\nw\r\n"), good);
+  EXPECT_EQ(counts_of("ms k 1 C1 I\r\nw\r\n"), good);  // is stale
+}
+
+// Other protocols have counters of their own.
+TEST_F(MemcachedSessionTest, requests_of_other_protocols_do_not_count_by_verb) {
+  send("stats reset\r\n");
+  harness.call({"SET", "k", "v"});
+  harness.call({"GET", "k"});
+  EXPECT_EQ(counts(), Counts());
+  send("get k\r\n");
+  harness.call({"CONFIG", "RESETSTAT"});
+  EXPECT_EQ(counts(), Counts());
+}
+
+TEST_F(MemcachedSessionTest, what_the_server_is_is_shown_too) {
+  harness.call({"CONFIG", "SET", "maxclients", "1234"});
+  const auto shown = stats();
+  EXPECT_EQ(shown.at("max_connections"), "1234");
+  EXPECT_EQ(shown.at("accepting_conns"), "1");
+  EXPECT_EQ(shown.at("pointer_size"), std::to_string(8 * sizeof(void*)));
+  for (const char* const usage : {"rusage_user", "rusage_system"}) {
+    EXPECT_TRUE(std::regex_match(shown.at(usage), std::regex("\\d+\\.\\d{6}"))) << usage;
+  }
+  EXPECT_EQ(stats(" settings").at("maxconns"), "1234");
+}
+
+// No count is lost, whichever worker writes it.
+TEST(MemcachedCounters, are_the_sum_over_all_workers) {
+  MemcachedCounters counters;
+  std::vector<std::thread> threads;
+  for (uint32_t worker = 0; worker < 4; ++worker) {
+    threads.emplace_back([&counters, worker] {
+      set_this_worker(worker / 2);  // two write to the same lines
+      for (int i = 0; i < 10'000; ++i) counters.add("cmd_set");
+      counters.add("get_hits");
+      set_no_worker();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto value = [&](MemcachedCounter counter) { return counters.values()[counter.index()]; };
+  EXPECT_EQ(value("cmd_set"), 40'000u);
+  EXPECT_EQ(value("get_hits"), 4u);
+  EXPECT_EQ(value("get_misses"), 0u);
+  counters.reset();
+  EXPECT_EQ(counters.values(), MemcachedCounters::Values());
 }
 
 }  // namespace

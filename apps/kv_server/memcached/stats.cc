@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/memcached/stats.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdio>
+
+#include "kv_server/text/number.h"
+
 namespace rubato::kv {
+namespace {
+
+// Seconds with six decimals, as memcached shows what getrusage tells.
+std::string shown(const timeval& time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%ld.%06ld", time.tv_sec, time.tv_usec);
+  return text;
+}
+
+}  // namespace
 
 void MemcachedStats::run() {
   if (asked_.words.empty()) return general();
@@ -25,34 +40,64 @@ void MemcachedStats::run() {
 
 void MemcachedStats::settings() {
   stat("maxbytes", engine_.stats().maxmemory_bytes);
+  stat("maxconns", server_.config().text_of("maxclients"));
+  stat("num_threads", threads());
   stat("item_size_max", kMemcachedItemBytes);
   const bool evicts = server_.config().text_of("maxmemory-policy") != "noeviction";
   stat("evictions", evicts ? "on" : "off");
   stat("cas_enabled", "yes");
   stat("flush_enabled", "yes");
+  stat("auth_enabled_sasl", "no");
+  stat("auth_enabled_ascii", "no");
+  stat("shutdown_command", "no");
   say("END");
 }
 
 void MemcachedStats::general() {
   const EngineStats stats = server_.engine_counts();
   const DatapathStats traffic = server_.traffic();
+  int64_t most_connections = 0;
+  parse_integer(server_.config().text_of("maxclients"), most_connections);
   const int64_t now_ms = server_.now_ms();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
   stat("pid", static_cast<uint64_t>(getpid()));
   stat("uptime", static_cast<uint64_t>((now_ms - server_.started_ms()) / kMillisPerSecond));
   stat("time", static_cast<uint64_t>(now_ms / kMillisPerSecond));
   stat("version", kMemcachedVersion);
+  stat("pointer_size", 8 * sizeof(void*));
+  stat("rusage_user", shown(usage.ru_utime));
+  stat("rusage_system", shown(usage.ru_stime));
+  const auto most = static_cast<uint64_t>(most_connections);
+  stat("max_connections", most);
   stat("curr_connections", traffic.flows_open);
   stat("total_connections", traffic.flows_accepted);
+  stat("rejected_connections", traffic.flows_refused);
+  stat("accepting_conns", uint64_t{traffic.flows_open < most});
+  stat("threads", threads());
   stat("bytes_read", traffic.input_bytes);
   stat("bytes_written", traffic.output_bytes);
-  stat("cmd_get", stats.hits + stats.misses);
+  by_verb();
   stat("curr_items", stats.keys);
   stat("bytes", stats.used_bytes);
   stat("limit_maxbytes", stats.maxmemory_bytes);
   stat("evictions", stats.evicted);
-  stat("get_hits", stats.hits);
-  stat("get_misses", stats.misses);
   say("END");
+}
+
+// Every command of these two either hits or misses.
+void MemcachedStats::by_verb() {
+  const MemcachedCounters::Values values = server_.memcached().values();
+  const auto value = [&](MemcachedCounter counter) { return values[counter.index()]; };
+  stat("cmd_get", value("get_hits") + value("get_misses"));
+  stat("cmd_touch", value("touch_hits") + value("touch_misses"));
+  for (size_t i = 0; i < values.size(); ++i) stat(kMemcachedCounters[i], values[i]);
+}
+
+// A worker has a queue of each datapath.
+uint64_t MemcachedStats::threads() const {
+  const Datapath* const datapath = server_.host().datapath;
+  return datapath != nullptr ? datapath->queues() : 0;
 }
 
 void MemcachedStats::stat(std::string_view name, std::string_view value) {

@@ -20,6 +20,8 @@ class MemcachedStats : private MemcachedOperation {
  private:
   void general();
   void settings();
+  void by_verb();
+  uint64_t threads() const;
 
   void stat(std::string_view name, std::string_view value);
   void stat(std::string_view name, uint64_t value);

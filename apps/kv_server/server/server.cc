@@ -71,6 +71,7 @@ void Server::flush_if_due() {
 void Server::reset_statistics() {
   calls_.reset();
   errors_.reset();
+  memcached_.reset();
   if (host_.latency != nullptr) host_.latency->reset();
   const DatapathStats traffic =
       host_.datapath == nullptr ? DatapathStats{} : host_.datapath->stats();
