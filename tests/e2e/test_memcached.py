@@ -241,6 +241,8 @@ class Memcached(unittest.TestCase):
         self.assertIn(b"STAT item_size_max 1048576\r\n", self.receive_until(b"END\r\n"))
         self.expect(b"stats items\r\nstats sizes\r\n", b"END\r\nEND\r\n")
         self.expect(b"stats nonsense\r\nstats reset\r\n", b"ERROR\r\nRESET\r\n")
+        self.expect(b"stats detail on\r\nget p:1\r\nstats detail dump\r\n",
+                    b"OK\r\nEND\r\nPREFIX p get 1 hit 0 set 0 del 0\r\nEND\r\n")
         self.assertEqual(self.server.call("PING"), b"PONG")
 
     def test_random_bytes_crash_nothing(self):

@@ -63,6 +63,7 @@ class Run : public MemcachedOperation {
           with_token ? engine_.get_versioned(key, show_versioned) : engine_.get(key, show);
       if (!good(outcome)) return;
       count_get(outcome == Outcome::kDone);
+      prefixes().get(key, outcome == Outcome::kDone);
     }
     out_.append("END\r\n");
   }
@@ -79,12 +80,14 @@ class Run : public MemcachedOperation {
       });
       if (!good(outcome)) return;
       count_touch(version != 0);
+      prefixes().get(key, version != 0);
       if (version != 0) item(key, data_, with_token ? &version : nullptr);
     }
     out_.append("END\r\n");
   }
 
   void set(SetOptions::When when) {
+    prefixes().set(key());
     if (asked_.too_large) return refuse_too_large(key(), when == SetOptions::When::kAlways);
     SetOptions options;
     options.when = when;
@@ -96,6 +99,7 @@ class Run : public MemcachedOperation {
   }
 
   void extend(bool behind) {
+    prefixes().set(key());
     if (asked_.too_large) return refuse_too_large(key(), false);
     const Outcome outcome = update([&](const MemcachedItem& item, const Current& current) {
       data_.assign(behind ? item.data : asked_.data);
@@ -112,6 +116,7 @@ class Run : public MemcachedOperation {
   }
 
   void compare_and_set() {
+    prefixes().set(key());
     if (asked_.too_large) return refuse_too_large(key(), false);
     const Outcome outcome = update([&](const MemcachedItem&, const Current& current) {
       if (current.version != asked_.number) {
@@ -128,6 +133,7 @@ class Run : public MemcachedOperation {
   }
 
   void erase() {
+    prefixes().erase(key());
     const Outcome outcome = engine_.erase(key());
     if (!good(outcome)) return;
     count_delete(outcome == Outcome::kDone);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "kv_server/memcached/prefix_counters.h"
 #include "mechanism/cpu/this_worker.h"
 
 namespace rubato::kv {
@@ -74,7 +75,10 @@ class MemcachedCounters {
     }
     return sums;
   }
+  // What `stats detail` counts.
+  PrefixCounters& prefixes() { return prefixes_; }
   void reset() {
+    prefixes_.reset();
     for (Part& part : parts_) {
       for (auto& count : part.counts) count.store(0, std::memory_order_relaxed);
     }
@@ -86,6 +90,7 @@ class MemcachedCounters {
     std::array<std::atomic<uint64_t>, kMemcachedCounters.size()> counts{};
   };
 
+  PrefixCounters prefixes_;
   std::vector<Part> parts_ = std::vector<Part>(limits::kMaxWorkers);
 };
 

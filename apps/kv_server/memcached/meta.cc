@@ -132,6 +132,7 @@ void MetaOperation::get() {
   const bool hit = shown.version != 0;
   hit && flags_.touches ? count_touch(true) : count_get(hit);
   if (hit && !existed) count("total_items");
+  prefixes().get(key(), hit);
   if (!hit) {
     if (!flags_.quiet) say("EN");
     return;
@@ -212,6 +213,7 @@ void MetaOperation::set() {
     return say("CLIENT_ERROR invalid mode for ms");
   }
   const char mode = set_mode();
+  prefixes().set(key());
   if (asked_.too_large) return refuse_too_large(key_, mode == 'S');
   std::string_view code;
   const Outcome outcome =
@@ -239,6 +241,7 @@ Change MetaOperation::erased(const Current& current, std::string_view& answer) {
 }
 
 void MetaOperation::erase() {
+  prefixes().erase(key());
   std::string_view code;
   const Outcome outcome =
       engine_.update(key_, [&](const Current& current) { return erased(current, code); });

@@ -61,6 +61,7 @@ class MemcachedOperation {
   void count_get(bool hit) {
     count(hit ? MemcachedCounter("get_hits") : MemcachedCounter("get_misses"));
   }
+  PrefixCounters& prefixes() { return server_.memcached().prefixes(); }
   void count_touch(bool hit) {
     count(hit ? MemcachedCounter("touch_hits") : MemcachedCounter("touch_misses"));
   }

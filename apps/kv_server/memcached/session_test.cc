@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -173,6 +174,49 @@ TEST_F(MemcachedSessionTest, what_the_server_is_is_shown_too) {
     EXPECT_TRUE(std::regex_match(shown.at(usage), std::regex("\\d+\\.\\d{6}"))) << usage;
   }
   EXPECT_EQ(stats(" settings").at("maxconns"), "1234");
+}
+
+// protocol.txt of memcached 1.6 does not describe it; t/stats-detail.t does.
+TEST_F(MemcachedSessionTest, detail_counts_by_what_is_in_front_of_the_first_colon) {
+  const auto dump = [&] { return send("stats detail dump\r\n"); };
+  send("set foo:1 0 0 1\r\nv\r\n");
+  EXPECT_EQ(dump(), "END\r\n");
+  EXPECT_EQ(stats(" settings").at("detail_enabled"), "no");
+  EXPECT_EQ(send("stats detail on\r\n"), "OK\r\n");
+  EXPECT_EQ(stats(" settings").at("detail_enabled"), "yes");
+  send("set foo:1 0 0 1\r\nv\r\ncas foo:2 0 0 1 5\r\nv\r\nappend foo:1:x 0 0 1\r\nv\r\n");
+  EXPECT_EQ(dump(), "PREFIX foo get 0 hit 0 set 3 del 0\r\nEND\r\n");
+  send("get foo:1 foo:2 foo\r\ngat 0 foo:1\r\ndelete foo:2\r\n");
+  EXPECT_EQ(dump(), "PREFIX foo get 3 hit 2 set 3 del 1\r\nEND\r\n");
+  send("ms bar:1 1\r\nv\r\nmg bar:1\r\nmg bar:2\r\nmd bar:1\r\nincr bar:1 1\r\n:me\r\nmg :\r\n");
+  EXPECT_EQ(dump(),
+            "PREFIX  get 1 hit 0 set 0 del 0\r\nPREFIX bar get 2 hit 1 set 1 del 1\r\n"
+            "PREFIX foo get 3 hit 2 set 3 del 1\r\nEND\r\n");
+  EXPECT_EQ(send("stats reset\r\n"), "RESET\r\n");
+  EXPECT_EQ(dump(), "END\r\n");
+  send("get foo:1\r\n");
+  EXPECT_EQ(send("stats detail off\r\nget foo:1\r\n"), "OK\r\nVALUE foo:1 0 1\r\nv\r\nEND\r\n");
+  EXPECT_EQ(dump(), "PREFIX foo get 1 hit 1 set 0 del 0\r\nEND\r\n");
+  for (const char* const wrong : {"stats detail\r\n", "stats detail ON\r\n"}) {
+    EXPECT_EQ(send(wrong), "CLIENT_ERROR usage: stats detail on|off|dump\r\n");
+  }
+}
+
+// A key in base64 may hold anything; its text has no colon.
+TEST_F(MemcachedSessionTest, detail_shows_nothing_that_a_key_in_base64_stands_for) {
+  send("stats detail on\r\nmg DQpFTkQNCjo= b\r\n");  // of "\r\nEND\r\n:"
+  EXPECT_EQ(send("stats detail dump\r\n"), "END\r\n");
+}
+
+TEST_F(MemcachedSessionTest, detail_counts_together_what_comes_behind_its_last_prefix) {
+  send("stats detail on\r\n");
+  const size_t prefixes = PrefixCounters::kMaxPrefixes;
+  for (size_t i = 0; i < prefixes + 3; ++i) send("get p" + std::to_string(i) + ":k\r\n");
+  send("set p0:k 0 0 1\r\nv\r\nget p" + std::to_string(prefixes) + ":k\r\nget p0:k\r\n");
+  const std::string dump = send("stats detail dump\r\n");
+  EXPECT_EQ(std::count(dump.begin(), dump.end(), '\n'), static_cast<int64_t>(prefixes + 2));
+  EXPECT_NE(dump.find("PREFIX p0 get 2 hit 1 set 1 del 0\r\n"), std::string::npos);
+  EXPECT_TRUE(dump.ends_with("PREFIX :others get 4 hit 0 set 0 del 0\r\nEND\r\n"));
 }
 
 // No count is lost, whichever worker writes it.

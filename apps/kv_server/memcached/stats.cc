@@ -28,6 +28,7 @@ void MemcachedStats::run() {
     return say("RESET");
   }
   if (what == "settings") return settings();
+  if (what == "detail") return detail(asked_.words.size() > 1 ? asked_.words[1] : "");
   // There are no slabs, and no lists of items by age.
   if (what == "slabs") {
     stat("active_slabs", uint64_t{0});
@@ -50,7 +51,38 @@ void MemcachedStats::settings() {
   stat("auth_enabled_sasl", "no");
   stat("auth_enabled_ascii", "no");
   stat("shutdown_command", "no");
+  stat("stat_key_prefix", std::string_view(&PrefixCounters::kDelimiter, 1));
+  stat("detail_enabled", prefixes().is_on() ? "yes" : "no");
   say("END");
+}
+
+void MemcachedStats::detail(std::string_view what) {
+  if (what == "dump") return dump();
+  if (what != "on" && what != "off") return say("CLIENT_ERROR usage: stats detail on|off|dump");
+  prefixes().turn(what == "on");
+  say("OK");
+}
+
+// No prefix has a name like that of the others.
+void MemcachedStats::dump() {
+  const PrefixCounters::Snapshot snapshot = prefixes().snapshot();
+  for (const auto& [name, counts] : snapshot.prefixes) prefix(name, counts);
+  if (snapshot.others != PrefixCounters::Counts()) prefix(":others", snapshot.others);
+  say("END");
+}
+
+void MemcachedStats::prefix(std::string_view name, const PrefixCounters::Counts& counts) {
+  out_.append("PREFIX ");
+  out_.append(name);
+  const auto append = [&](std::string_view what, uint64_t number) {
+    out_.append(what);
+    append_number(number);
+  };
+  append(" get ", counts.gets);
+  append(" hit ", counts.hits);
+  append(" set ", counts.sets);
+  append(" del ", counts.deletes);
+  say("");
 }
 
 void MemcachedStats::general() {

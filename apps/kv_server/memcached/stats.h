@@ -20,6 +20,9 @@ class MemcachedStats : private MemcachedOperation {
  private:
   void general();
   void settings();
+  void detail(std::string_view what);
+  void dump();
+  void prefix(std::string_view name, const PrefixCounters::Counts& counts);
   void by_verb();
   uint64_t threads() const;
 
