@@ -153,6 +153,17 @@ TEST_F(MemcachedSessionTest, a_meta_set_with_a_token_compares_and_sets) {
   EXPECT_EQ(counts_of("ms k 1 C1 I\r\nw\r\n"), good);  // is stale
 }
 
+TEST_F(MemcachedSessionTest, what_is_asked_for_after_its_time_is_shown) {
+  send("set a 0 1 1\r\nv\r\nset b 0 1 1\r\nv\r\nset c 0 1 1\r\nv\r\nset d 0 0 1\r\nv\r\n");
+  harness.clock.advance(1000);
+  EXPECT_EQ(send("get a a d\r\nmg b\r\n"), "VALUE d 0 1\r\nv\r\nEND\r\nEN\r\n");
+  EXPECT_EQ(stats().at("get_expired"), "2");
+  harness.app.expire_some(100);
+  EXPECT_EQ(stats().at("get_expired"), "2");
+  send("stats reset\r\n");
+  EXPECT_EQ(stats().at("get_expired"), "0");
+}
+
 // Other protocols have counters of their own.
 TEST_F(MemcachedSessionTest, requests_of_other_protocols_do_not_count_by_verb) {
   send("stats reset\r\n");

@@ -114,6 +114,7 @@ void MemcachedStats::general() {
   stat("bytes", stats.used_bytes);
   stat("limit_maxbytes", stats.maxmemory_bytes);
   stat("evictions", stats.evicted);
+  stat("get_expired", stats.expired - stats.swept);
   say("END");
 }
 

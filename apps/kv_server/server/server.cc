@@ -103,6 +103,7 @@ EngineStats Server::engine_counts() const {
   now.hits -= engine_baseline_.hits;
   now.misses -= engine_baseline_.misses;
   now.expired -= engine_baseline_.expired;
+  now.swept -= engine_baseline_.swept;
   now.evicted -= engine_baseline_.evicted;
   return now;
 }
