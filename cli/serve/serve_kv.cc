@@ -144,9 +144,9 @@ void warn_of_open_door(const KvCommand& command) {
 }
 
 // Beside the kernel's stack, datagrams come from other machines, and protected mode serves none.
-void warn_of_closed_door(const KvCommand& command, const kv::Server& server) {
+void warn_of_closed_door(const KvCommand& command, const kv::Config& config) {
   const std::string& datapath = command.datagrams.wire.datapath;
-  if (!command.datagrams.wire.takes_interface() || !server.config().is_protected()) return;
+  if (!command.datagrams.wire.takes_interface() || !config.is_protected()) return;
   log_line(LogLevel::kWarning, LogEvent::kStart,
            "protected mode serves no client of --datapath " + datapath +
                " but this machine; --protected-mode no serves them all");
@@ -395,7 +395,7 @@ int KvCommand::serve(Reloader& reloader) {
   };
   tell_what_is_kept(command);
   warn_of_open_door(command);
-  warn_of_closed_door(command, application.server());
+  warn_of_closed_door(command, application.server().config());
   limit_connections(command, **datapath, application.server());
   auto served = serve_until_signal(**runtime, all, options().serving);
   return served.ok() ? *served : refuse(*this, kFailed, served.error());

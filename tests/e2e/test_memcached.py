@@ -136,6 +136,10 @@ class Memcached(unittest.TestCase):
         self.link.sendall(b"stats\r\n")
         text = self.receive_until(b"END\r\n")
         self.assertIn(b"STAT curr_items 0\r\n", text)
+        # By verb.
+        for line in (b"cmd_set 4", b"cmd_flush 1", b"cmd_touch 3", b"touch_misses 1",
+                     b"decr_hits 1", b"incr_misses 1", b"delete_misses 2", b"threads 1"):
+            self.assertIn(b"STAT " + line + b"\r\n", text)
         self.assertIn(b"STAT version 1.6.18\r\n", text)
         self.expect(b"quit\r\n", b"")
         self.assertEqual(self.link.recv(1), b"")
@@ -237,6 +241,8 @@ class Memcached(unittest.TestCase):
         self.assertIn(b"STAT item_size_max 1048576\r\n", self.receive_until(b"END\r\n"))
         self.expect(b"stats items\r\nstats sizes\r\n", b"END\r\nEND\r\n")
         self.expect(b"stats nonsense\r\nstats reset\r\n", b"ERROR\r\nRESET\r\n")
+        self.expect(b"stats detail on\r\nget p:1\r\nstats detail dump\r\n",
+                    b"OK\r\nEND\r\nPREFIX p get 1 hit 0 set 0 del 0\r\nEND\r\n")
         self.assertEqual(self.server.call("PING"), b"PONG")
 
     def test_random_bytes_crash_nothing(self):

@@ -135,6 +135,7 @@ struct EngineStats {
   uint64_t hits = 0;             // get and info that found their key
   uint64_t misses = 0;
   uint64_t expired = 0;          // keys removed because their time was over
+  uint64_t swept = 0;            // of these: by expire_some, and not as somebody asked for them
   bool keys_exact = true;        // false while a recount after a crash is running
 };
 

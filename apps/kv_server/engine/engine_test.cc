@@ -103,6 +103,7 @@ TEST_P(EngineTest, who_asks_for_an_expired_key_removes_it) {
   EXPECT_EQ(engine_->erase("erase"), Outcome::kNone);
   EXPECT_EQ(engine_->size(), 1u);
   EXPECT_EQ(engine_->stats().expired, 3u);
+  EXPECT_EQ(engine_->stats().swept, 0u);
   EXPECT_EQ(engine_->stats().volatile_keys, 1u);
 }
 
@@ -133,6 +134,7 @@ TEST_P(EngineTest, active_expiry_removes_what_is_due_within_its_limit) {
   EXPECT_EQ(engine_->expire_some(1000), 48u);
   EXPECT_EQ(engine_->size(), 3u);
   EXPECT_EQ(engine_->stats().expired, 98u);
+  EXPECT_EQ(engine_->stats().swept, 98u);
   EXPECT_EQ(engine_->stats().volatile_keys, 0u);
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/memcached/call.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -10,12 +8,10 @@
 #include "kv_server/commands/table.h"
 #include "kv_server/memcached/meta.h"
 #include "kv_server/memcached/operation.h"
+#include "kv_server/memcached/stats.h"
 
 namespace rubato::kv {
 namespace {
-
-// The version of memcached whose text protocol this is; clients choose their commands by it.
-constexpr const char* kMemcachedVersion = "1.6.18";
 
 std::string_view command_of(MemcachedVerb verb) {
   switch (verb) {
@@ -66,6 +62,8 @@ class Run : public MemcachedOperation {
       const Outcome outcome =
           with_token ? engine_.get_versioned(key, show_versioned) : engine_.get(key, show);
       if (!good(outcome)) return;
+      count_get(outcome == Outcome::kDone);
+      prefixes().get(key, outcome == Outcome::kDone);
     }
     out_.append("END\r\n");
   }
@@ -81,55 +79,70 @@ class Run : public MemcachedOperation {
         return Change::expire(expires_at_ms()).as(Change::Use::kRead);
       });
       if (!good(outcome)) return;
+      count_touch(version != 0);
+      prefixes().get(key, version != 0);
       if (version != 0) item(key, data_, with_token ? &version : nullptr);
     }
     out_.append("END\r\n");
   }
 
   void set(SetOptions::When when) {
-    if (asked_.too_large) return refuse_too_large(when == SetOptions::When::kAlways);
+    prefixes().set(key());
+    if (asked_.too_large) return refuse_too_large(key(), when == SetOptions::When::kAlways);
     SetOptions options;
     options.when = when;
     options.expires_at_ms = expires_at_ms();
     const std::string_view value = write_item(asked_.flags, asked_.data, room_);
     const Outcome outcome = engine_.set(key(), value, options);
+    count_store(outcome, {});
     if (good(outcome)) say(outcome == Outcome::kDone ? "STORED" : "NOT_STORED");
   }
 
   void extend(bool behind) {
-    if (asked_.too_large) return refuse_too_large(false);
-    update([&](const MemcachedItem& item, const Current& current) {
+    prefixes().set(key());
+    if (asked_.too_large) return refuse_too_large(key(), false);
+    const Outcome outcome = update([&](const MemcachedItem& item, const Current& current) {
       data_.assign(behind ? item.data : asked_.data);
       data_.append(behind ? asked_.data : item.data);
       if (data_.size() > kMemcachedItemBytes) {
-        answer_ = "SERVER_ERROR object too large for cache";
+        answer_ = kTooLarge;
         return Change::keep();
       }
       answer_ = "STORED";
       return Change::put(write_item(item.flags, data_, room_), current.expires_at_ms);
     }, "NOT_STORED");
+    count_store(outcome, answer_);
+    if (good(outcome)) say(answer_);
   }
 
   void compare_and_set() {
-    if (asked_.too_large) return refuse_too_large(false);
-    update([&](const MemcachedItem&, const Current& current) {
+    prefixes().set(key());
+    if (asked_.too_large) return refuse_too_large(key(), false);
+    const Outcome outcome = update([&](const MemcachedItem&, const Current& current) {
       if (current.version != asked_.number) {
         answer_ = "EXISTS";
         return Change::keep();
       }
       answer_ = "STORED";
       return Change::put(write_item(asked_.flags, asked_.data, room_), expires_at_ms());
-    }, "NOT_FOUND");
+    }, kNotFound);
+    count_store(outcome, answer_);
+    if (!good(outcome)) return;
+    count_cas(answer_);
+    say(answer_);
   }
 
   void erase() {
+    prefixes().erase(key());
     const Outcome outcome = engine_.erase(key());
-    if (good(outcome)) say(outcome == Outcome::kDone ? "DELETED" : "NOT_FOUND");
+    if (!good(outcome)) return;
+    count_delete(outcome == Outcome::kDone);
+    say(outcome == Outcome::kDone ? "DELETED" : kNotFound);
   }
 
   // Up it wraps around, down it stops at 0 (protocol.txt, "Increment/Decrement").
-  void count(bool up) {
-    update([&](const MemcachedItem& item, const Current& current) {
+  void step(bool up) {
+    const Outcome outcome = update([&](const MemcachedItem& item, const Current& current) {
       uint64_t number = 0;
       if (!read_counter(item.data, number)) {
         answer_ = "CLIENT_ERROR cannot increment or decrement non-numeric value";
@@ -138,82 +151,43 @@ class Run : public MemcachedOperation {
       number = up ? number + asked_.number : number - std::min(number, asked_.number);
       answer_ = std::to_string(number);
       return Change::put(write_item(item.flags, answer_, room_), current.expires_at_ms);
-    }, "NOT_FOUND");
+    }, kNotFound);
+    if (!good(outcome)) return;
+    if (const bool hit = outcome == Outcome::kDone; hit || answer_ == kNotFound) {
+      count_step(up, hit);
+    }
+    say(answer_);
   }
 
   void touch() {
-    update([&](const MemcachedItem&, const Current&) {
+    const Outcome outcome = update([&](const MemcachedItem&, const Current&) {
       answer_ = "TOUCHED";
       return Change::expire(expires_at_ms()).as(Change::Use::kRead);
-    }, "NOT_FOUND");
+    }, kNotFound);
+    if (!good(outcome)) return;
+    count_touch(answer_ != kNotFound);
+    say(answer_);
   }
 
   // A time in the future flushes then what is here then; the last one that was asked for counts.
   void flush_all() {
+    count("cmd_flush");
     server_.flush_at(asked_.exptime > 0 ? expires_at_ms() : kNoExpiry);
     if (asked_.exptime > 0 || good(engine_.flush())) say("OK");
   }
 
-  void stats() {
-    if (asked_.words.empty()) return general_stats();
-    const std::string_view what = asked_.words.front();
-    if (what == "reset") {
-      server_.reset_statistics();
-      return say("RESET");
-    }
-    if (what == "settings") return settings();
-    // There are no slabs, and no lists of items by age.
-    if (what == "slabs") {
-      stat("active_slabs", 0);
-      stat("total_malloced", engine_.stats().used_bytes);
-    } else if (what != "items" && what != "sizes" && what != "conns") {
-      return say("ERROR");
-    }
-    out_.append("END\r\n");
-  }
-
-  void settings() {
-    stat("maxbytes", engine_.stats().maxmemory_bytes);
-    stat("item_size_max", kMemcachedItemBytes);
-    const bool evicts = server_.config().text_of("maxmemory-policy") != "noeviction";
-    out_.append(evicts ? "STAT evictions on\r\n" : "STAT evictions off\r\n");
-    out_.append("STAT cas_enabled yes\r\nSTAT flush_enabled yes\r\n");
-    out_.append("END\r\n");
-  }
-
-  void general_stats() {
-    const EngineStats stats = server_.engine_counts();
-    const int64_t now_ms = server_.now_ms();
-    stat("pid", getpid());
-    stat("uptime", (now_ms - server_.started_ms()) / kMillisPerSecond);
-    stat("time", now_ms / kMillisPerSecond);
-    out_.append(std::string("STAT version ") + kMemcachedVersion + "\r\n");
-    const DatapathStats traffic = server_.traffic();
-    stat("curr_connections", traffic.flows_open);
-    stat("total_connections", traffic.flows_accepted);
-    stat("bytes_read", traffic.input_bytes);
-    stat("bytes_written", traffic.output_bytes);
-    stat("cmd_get", stats.hits + stats.misses);
-    stat("curr_items", stats.keys);
-    stat("bytes", stats.used_bytes);
-    stat("limit_maxbytes", stats.maxmemory_bytes);
-    stat("evictions", stats.evicted);
-    stat("get_hits", stats.hits);
-    stat("get_misses", stats.misses);
-    out_.append("END\r\n");
-  }
-
  private:
+  static constexpr std::string_view kNotFound = "NOT_FOUND";
+
   int64_t expires_at_ms() const { return MemcachedOperation::expires_at_ms(asked_.exptime); }
 
-  // Applies `change`, which sets answer_, to the item; answers `none` if there is no item.
+  // Applies `change`, which sets answer_, to the item; answer_ is `none` if there is no item.
   template <class F>
-  void update(F&& change, std::string_view none) {
-    const Outcome outcome = engine_.update(key(), [&](const Current& current) {
+  Outcome update(F&& change, std::string_view none) {
+    return engine_.update(key(), [&](const Current& current) {
       answer_ = none;
       return current.exists ? change(read_item(current.value), current) : Change::keep();
     });
-    if (good(outcome)) say(answer_);
   }
 
   void item(std::string_view key, std::string_view value, const uint64_t* token) {
@@ -231,11 +205,6 @@ class Run : public MemcachedOperation {
     out_.append("\r\n");
     out_.append(item.data);
     out_.append("\r\n");
-  }
-
-  template <class Number>
-  void stat(std::string_view name, Number value) {
-    out_.append("STAT " + std::string(name) + " " + std::to_string(value) + "\r\n");
   }
 
   std::string answer_;
@@ -294,13 +263,13 @@ void MemcachedCall::run(Request& request) {
     case MemcachedVerb::kPrepend: return run.extend(false);
     case MemcachedVerb::kCas: return run.compare_and_set();
     case MemcachedVerb::kDelete: return run.erase();
-    case MemcachedVerb::kIncr: return run.count(true);
-    case MemcachedVerb::kDecr: return run.count(false);
+    case MemcachedVerb::kIncr: return run.step(true);
+    case MemcachedVerb::kDecr: return run.step(false);
     case MemcachedVerb::kTouch: return run.touch();
     case MemcachedVerb::kFlushAll: return run.flush_all();
     case MemcachedVerb::kVersion: return run.say(std::string("VERSION ") + kMemcachedVersion);
     case MemcachedVerb::kVerbosity: return run.say("OK");
-    case MemcachedVerb::kStats: return run.stats();
+    case MemcachedVerb::kStats: return MemcachedStats(server_, asked_, *request.reply).run();
     case MemcachedVerb::kQuit: return;
   }
 }

@@ -191,6 +191,15 @@ TEST_F(MemcachedDatagramsTest, protected_mode_serves_this_machine_alone) {
   EXPECT_NE(harness_.call({"CONFIG", "SET", "requirepass", "secret"}), "+OK\r\n");
 }
 
+TEST_F(MemcachedDatagramsTest, each_command_counts_by_verb) {
+  ask("set k 0 0 1\r\nv\r\nget k\r\nget none\r\n");
+  EXPECT_EQ(ask("incr none 1 noreply\r\n"), "");
+  const std::string shown = testing::Client(harness_.app, 2, 1).send("stats\r\n");
+  for (const char* const line : {"cmd_set 1", "get_hits 1", "get_misses 1", "incr_misses 1"}) {
+    EXPECT_NE(shown.find(std::string("STAT ") + line + "\r\n"), std::string::npos) << line;
+  }
+}
+
 TEST_F(MemcachedDatagramsTest, a_refusal_is_a_reply) {
   refuses_ = true;
   EXPECT_TRUE(ask("get k\r\n").starts_with("SERVER_ERROR overloaded short retry-after-ms "));

@@ -53,7 +53,7 @@ void MetaOperation::run() {
     case MemcachedVerb::kMetaDebug: return describe();
     case MemcachedVerb::kMetaSet: return set();
     case MemcachedVerb::kMetaDelete: return erase();
-    default: return count();
+    default: return step();
   }
 }
 
@@ -122,11 +122,18 @@ Change MetaOperation::got(const Current& current, Shown& shown) {
 
 void MetaOperation::get() {
   Shown shown;
+  bool existed = false;
   const Outcome outcome = engine_.update(key_, [&](const Current& current) {
+    existed = current.exists;
     return got(current, shown).as(flags_.unused ? Change::Use::kNone : Change::Use::kRead);
   });
   if (!good(outcome)) return;
-  if (shown.version == 0) {
+  // As memcached counts: what N makes is a hit, and no time is set where nothing is found.
+  const bool hit = shown.version != 0;
+  hit && flags_.touches ? count_touch(true) : count_get(hit);
+  if (hit && !existed) count("total_items");
+  prefixes().get(key(), hit);
+  if (!hit) {
     if (!flags_.quiet) say("EN");
     return;
   }
@@ -135,6 +142,7 @@ void MetaOperation::get() {
 
 // There are no classes of sizes, of which memcached shows the item's. This is no use of the item.
 void MetaOperation::describe() {
+  count("cmd_meta");
   Shown shown;
   const Outcome outcome = engine_.update(key_, [&](const Current& current) {
     if (current.exists) shown = shown_of(read_item(current.value), current);
@@ -157,7 +165,7 @@ void MetaOperation::describe() {
 }
 
 Change MetaOperation::stored(const Current& current, std::string_view& answer) {
-  const char mode = flags_.mode == 0 ? 'S' : static_cast<char>(flags_.mode & ~0x20);
+  const char mode = set_mode();
   const bool extends = mode == 'A' || mode == 'P';
   const bool creates = !extends || flags_.creates;
   if (current.exists ? mode == 'E' : mode == 'R' || !creates) {
@@ -188,10 +196,15 @@ Change MetaOperation::stored(const Current& current, std::string_view& answer) {
   data_.assign(mode == 'A' ? item.data : asked_.data);
   data_.append(mode == 'A' ? asked_.data : item.data);
   if (data_.size() > kMemcachedItemBytes) {
-    answer = "SERVER_ERROR object too large for cache";
+    answer = kTooLarge;
     return Change::keep();
   }
   return put(write_item(item.flags, data_, room_), current.expires_at_ms, version_);
+}
+
+// In capitals.
+char MetaOperation::set_mode() const {
+  return flags_.mode == 0 ? 'S' : static_cast<char>(flags_.mode & ~0x20);
 }
 
 void MetaOperation::set() {
@@ -199,11 +212,16 @@ void MetaOperation::set() {
   if (flags_.mode != 0 && kModes.find(flags_.mode) == std::string_view::npos) {
     return say("CLIENT_ERROR invalid mode for ms");
   }
-  if (asked_.too_large) return refuse_too_large(flags_.mode == 0 || (flags_.mode & ~0x20) == 'S');
+  const char mode = set_mode();
+  prefixes().set(key());
+  if (asked_.too_large) return refuse_too_large(key_, mode == 'S');
   std::string_view code;
   const Outcome outcome =
       engine_.update(key_, [&](const Current& current) { return stored(current, code); });
-  if (!good(outcome) || (code == "HD" && flags_.quiet)) return;
+  count_store(outcome, code);
+  if (!good(outcome)) return;
+  if (flags_.version && (mode == 'S' || mode == 'R')) count_cas(code);
+  if (code == "HD" && flags_.quiet) return;
   if (code.size() != 2) return say(code);
   Shown shown;
   shown.version = version_;
@@ -223,10 +241,13 @@ Change MetaOperation::erased(const Current& current, std::string_view& answer) {
 }
 
 void MetaOperation::erase() {
+  prefixes().erase(key());
   std::string_view code;
   const Outcome outcome =
       engine_.update(key_, [&](const Current& current) { return erased(current, code); });
-  if (!good(outcome) || (code != "EX" && flags_.quiet)) return;
+  if (!good(outcome)) return;
+  if (code != "HD" || !flags_.invalidates) count_delete(code == "HD");
+  if (code != "EX" && flags_.quiet) return;
   answer(code);
 }
 
@@ -248,28 +269,35 @@ Change MetaOperation::counted(const Current& current, std::string_view& answer) 
     answer = "CLIENT_ERROR cannot increment or decrement non-numeric value";
     return Change::keep();
   }
-  const bool down = flags_.mode == 'D' || flags_.mode == 'd' || flags_.mode == '-';
-  number = down ? number - std::min(number, flags_.delta) : number + flags_.delta;
+  number = counts_down() ? number - std::min(number, flags_.delta) : number + flags_.delta;
   answer = "HD";
   data_ = std::to_string(number);
   return put(write_item(item.flags, data_, room_),
              flags_.touches ? expires_at_ms(flags_.exptime) : current.expires_at_ms, version_);
 }
 
-void MetaOperation::count() {
+bool MetaOperation::counts_down() const {
+  return flags_.mode == 'D' || flags_.mode == 'd' || flags_.mode == '-';
+}
+
+void MetaOperation::step() {
   constexpr std::string_view kModes = "IiDd+-";
   if (flags_.mode != 0 && kModes.find(flags_.mode) == std::string_view::npos) {
     return say("CLIENT_ERROR invalid mode for ma");
   }
   Shown shown;
   std::string_view code;
+  bool existed = false;
   const Outcome outcome = engine_.update(key_, [&](const Current& current) {
+    existed = current.exists;
     const Change change = counted(current, code);
     shown.expires_at_ms = change.expires_at_ms;
     return change;
   });
   if (!good(outcome)) return;
   if (code.size() != 2) return say(code);
+  if (code == "HD" && !existed) count("total_items");
+  if (code == "NF" || (code == "HD" && existed)) count_step(!counts_down(), existed);
   if (code != "EX" && flags_.quiet) return;
   shown.version = version_;
   code == "HD" && flags_.value ? answer_value(shown, data_) : answer(code, &shown);

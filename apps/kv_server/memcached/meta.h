@@ -57,7 +57,9 @@ class MetaOperation : private MemcachedOperation {
   void describe();
   void set();
   void erase();
-  void count();
+  void step();
+  char set_mode() const;
+  bool counts_down() const;
   Change got(const Current& current, Shown& shown);
   Change stored(const Current& current, std::string_view& answer);
   Change put(std::string_view value, int64_t expires_at_ms, uint64_t& version) const;

@@ -15,6 +15,9 @@
 
 namespace rubato::kv {
 
+// The version of memcached whose text protocol this is; clients choose their commands by it.
+inline constexpr const char* kMemcachedVersion = "1.6.18";
+
 class MemcachedOperation {
  public:
   MemcachedOperation(Server& server, const MemcachedRequest& asked, ReplyBuffer& out)
@@ -27,6 +30,7 @@ class MemcachedOperation {
 
  protected:
   static constexpr int64_t kMillisPerSecond = 1000;
+  static constexpr std::string_view kTooLarge = "SERVER_ERROR object too large for cache";
   // A greater time is a Unix time (protocol.txt, "Expiration times").
   static constexpr int64_t kLongestRelativeS = 60L * 60 * 24 * 30;
 
@@ -53,10 +57,42 @@ class MemcachedOperation {
     return false;
   }
 
+  void count(MemcachedCounter counter) { server_.memcached().add(counter); }
+  void count_get(bool hit) {
+    count(hit ? MemcachedCounter("get_hits") : MemcachedCounter("get_misses"));
+  }
+  PrefixCounters& prefixes() { return server_.memcached().prefixes(); }
+  void count_touch(bool hit) {
+    count(hit ? MemcachedCounter("touch_hits") : MemcachedCounter("touch_misses"));
+  }
+  void count_delete(bool hit) {
+    count(hit ? MemcachedCounter("delete_hits") : MemcachedCounter("delete_misses"));
+  }
+  void count_step(bool up, bool hit) {
+    if (up) {
+      count(hit ? MemcachedCounter("incr_hits") : MemcachedCounter("incr_misses"));
+    } else {
+      count(hit ? MemcachedCounter("decr_hits") : MemcachedCounter("decr_misses"));
+    }
+  }
+  // Of a command that stores: what became of it, and its answer if the storage did not fail.
+  void count_store(Outcome outcome, std::string_view answer) {
+    if (outcome == Outcome::kOutOfMemory) return count("store_no_memory");
+    if (answer == kTooLarge) return count("store_too_large");
+    count("cmd_set");
+    if (outcome == Outcome::kDone) count("total_items");
+  }
+  // Of cas, and of ms that is one: EXISTS, NOT_FOUND or STORED, or what ms says instead.
+  void count_cas(std::string_view answer) {
+    if (answer.starts_with("EX")) return count("cas_badval");
+    count(answer.starts_with('N') ? MemcachedCounter("cas_misses") : MemcachedCounter("cas_hits"));
+  }
+
   // An item that is too large was not stored; an old one of its key must not be taken for it.
-  void refuse_too_large(bool replaces) {
-    if (replaces && !good(engine_.erase(key()))) return;
-    say("SERVER_ERROR object too large for cache");
+  void refuse_too_large(std::string_view key, bool replaces) {
+    count("store_too_large");
+    if (replaces && !good(engine_.erase(key))) return;
+    say(kTooLarge);
   }
 
   void append_number(uint64_t value) {

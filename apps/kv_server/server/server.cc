@@ -71,6 +71,7 @@ void Server::flush_if_due() {
 void Server::reset_statistics() {
   calls_.reset();
   errors_.reset();
+  memcached_.reset();
   if (host_.latency != nullptr) host_.latency->reset();
   const DatapathStats traffic =
       host_.datapath == nullptr ? DatapathStats{} : host_.datapath->stats();
@@ -102,6 +103,7 @@ EngineStats Server::engine_counts() const {
   now.hits -= engine_baseline_.hits;
   now.misses -= engine_baseline_.misses;
   now.expired -= engine_baseline_.expired;
+  now.swept -= engine_baseline_.swept;
   now.evicted -= engine_baseline_.evicted;
   return now;
 }

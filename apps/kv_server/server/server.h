@@ -12,6 +12,7 @@
 
 #include "datapath/datapath.h"
 #include "kv_server/engine/engine.h"
+#include "kv_server/memcached/counters.h"
 #include "kv_server/server/config.h"
 #include "kv_server/server/counters.h"
 #include "kv_server/server/latency_monitor.h"
@@ -44,13 +45,14 @@ class Server {
   Engine& engine() { return *engine_; }
   const KvOptions& options() const { return options_; }
   Config& config() { return config_; }
-  const Config& config() const { return config_; }
   SlowLog& slowlog() { return slowlog_; }
   LatencyMonitor& latency_monitor() { return latency_monitor_; }
   CallCounters& calls() { return calls_; }
   ErrorCounters& errors() { return errors_; }
+  MemcachedCounters& memcached() { return memcached_; }
 
-  // CONFIG RESETSTAT: the counters of the datapath and the engine count from here.
+  // CONFIG RESETSTAT, and memcached's stats reset: the counters of the datapath and the engine
+  // count from here.
   void reset_statistics();
   // The counts since the last reset.
   DatapathStats traffic() const;
@@ -86,6 +88,7 @@ class Server {
   LatencyMonitor latency_monitor_;
   CallCounters calls_;
   ErrorCounters errors_;
+  MemcachedCounters memcached_;
   Host host_;
   Clock* clock_;
   int64_t started_ms_;

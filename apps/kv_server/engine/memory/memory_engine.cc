@@ -336,6 +336,7 @@ EngineStats MemoryEngine::stats() const {
     sum.hits += shard.hits;
     sum.misses += shard.misses;
     sum.expired += shard.expired;
+    sum.swept += shard.swept;
     bytes += shard.bytes;
   }
   sum.used_bytes = static_cast<uint64_t>(bytes);

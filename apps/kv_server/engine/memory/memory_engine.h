@@ -76,6 +76,7 @@ class MemoryEngine final : public Engine {
     uint64_t hits = 0;
     uint64_t misses = 0;
     uint64_t expired = 0;
+    uint64_t swept = 0;      // of these: see EngineStats
     uint64_t writes = 0;     // the version of the last one
     std::array<uint32_t, kCreationCounts> creations{};  // of keys, by their hash
     std::atomic<uint64_t> keys{0};  // written under the lock, read without

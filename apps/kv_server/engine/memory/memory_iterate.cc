@@ -200,6 +200,7 @@ uint32_t MemoryEngine::expire_shard(Shard& shard, uint32_t limit) {
     ++removed;
   }
   shard.expired += removed;
+  shard.swept += removed;
   return removed;
 }
 

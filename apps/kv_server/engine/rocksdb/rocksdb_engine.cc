@@ -418,6 +418,7 @@ EngineStats RocksEngine::stats() const {
   stats.maxmemory_bytes = account_.limit();
   stats.hits = hits_.load(std::memory_order_relaxed);
   stats.misses = misses_.load(std::memory_order_relaxed);
+  stats.swept = swept_.load(std::memory_order_acquire);  // before expired_, which is no less then
   stats.expired = expired_.load(std::memory_order_relaxed);
   stats.keys_exact = exact_.load(std::memory_order_acquire);
   return stats;

@@ -232,6 +232,7 @@ class RocksEngine final : public Engine {
   std::atomic<uint64_t> hits_{0};
   std::atomic<uint64_t> misses_{0};
   std::atomic<uint64_t> expired_{0};
+  std::atomic<uint64_t> swept_{0};  // of these, added to behind expired_: see EngineStats
   std::atomic<uint64_t> random_;
   std::atomic<uint64_t> versions_;  // of the next write; stored with each value
   std::atomic<int64_t> expire_from_ms_{0};  // no expiry before this is left

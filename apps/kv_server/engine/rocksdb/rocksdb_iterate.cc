@@ -190,7 +190,9 @@ uint32_t RocksEngine::expire_batch(uint32_t limit) {
     return 0;
   }
 
-  return remove_expired(due);
+  const uint32_t removed = remove_expired(due);
+  swept_.fetch_add(removed, std::memory_order_release);
+  return removed;
 }
 
 uint32_t RocksEngine::remove_expired(std::span<const std::string> keys) {
