@@ -72,6 +72,23 @@ TEST_P(DatapathContract, pipelined_replies_are_sent_together) {
   EXPECT_EQ(client->receive(3), "ABC");
 }
 
+TEST_P(DatapathContract, reply_of_a_long_request_does_not_wait_for_those_behind_it) {
+  auto b = fixture();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\nb\nc\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  request = DatapathFixture::finish(request, "A");
+  ASSERT_NE(request, nullptr);
+  request->job_class = JobClass::kLong;
+  request = DatapathFixture::finish(request, "B");
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->payload, "c\n");
+  EXPECT_EQ(client->receive(2), "AB");
+  EXPECT_EQ(DatapathFixture::finish(request, "C"), nullptr);
+  EXPECT_EQ(client->receive(1), "C");
+}
+
 TEST_P(DatapathContract, flush_sends_before_the_request_is_done) {
   auto b = fixture();
   auto client = b->connect();

@@ -109,10 +109,10 @@ bool StreamFlow::counts_together() const {
   return hard_bytes != 0 && hard_bytes <= kGatheredBytes;
 }
 
-// More replies may gather before they are sent.
+// More replies may gather before they are sent. That of a long request does not wait for others.
 bool StreamFlow::gathers() const {
-  return reply_buffer_.size() < kCoalesceBytes ||
-         (batch_bytes_ < kBatchBytes && counts_together());
+  if (job_class == JobClass::kShort && reply_buffer_.size() < kCoalesceBytes) return true;
+  return batch_bytes_ < kBatchBytes && counts_together();
 }
 
 void StreamFlow::note_overflow() {
