@@ -209,7 +209,7 @@ void StreamFlow::yield() {
 // The flow ends, once its requests in service are done. True: the caller no longer owns the flow.
 bool StreamFlow::end() {
   if (outstanding() > 0) {
-    input_.drop();
+    rest_input(true);
     return let_go();
   }
   close();
@@ -353,9 +353,12 @@ StreamFlow::Room StreamFlow::make_room() {
 }
 
 // No more of a flow that is doomed is framed.
-void StreamFlow::rest_input() {
-  doomed() ? input_.drop() : input_.rest();
-  if (half_sent_bytes() > input_.capacity()) half_sent_.store(0, std::memory_order_release);
+void StreamFlow::rest_input(bool drop) {
+  const bool may_be_noted = input_.capacity() > BufferPool::kBlockBytes;
+  drop || (may_be_noted && doomed()) ? input_.drop() : input_.rest();
+  if (may_be_noted && half_sent_bytes() > input_.capacity()) {
+    half_sent_.store(0, std::memory_order_release);
+  }
 }
 
 StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
@@ -440,7 +443,7 @@ void StreamFlow::lose() {
 }
 
 bool StreamFlow::let_go() {
-  rest_input();
+  rest_input(false);
   reply_buffer_.shrink(is_short(present().limits) ? 0 : kReplyKeptBytes);
   if (unsent_.load(std::memory_order_relaxed) != reply_buffer_.size()) {
     unsent_.store(reply_buffer_.size(), std::memory_order_relaxed);
@@ -454,8 +457,7 @@ bool StreamFlow::let_go() {
 
 void StreamFlow::close() {
   RUBATO_DCHECK(outstanding() == 0);
-  input_.drop();
-  rest_input();
+  rest_input(true);
   hang_up();
   ownership_.close();
   // From the push on, the flow may be freed by its queue.

@@ -269,7 +269,7 @@ class StreamFlow : public Request {
   void take_completed();
   void note_overflow();
   Room make_room();
-  void rest_input();
+  void rest_input(bool drop);
   Pull pull_in(Turn& turn);
   bool push_out();
   void lose();
