@@ -17,7 +17,7 @@ struct CountRange {
 
 inline constexpr Nanos kMostCost = Nanos::seconds(1);
 inline constexpr Nanos kMostBetween = Nanos::seconds(3600);  // of two stalls
-inline constexpr Nanos kMostStep = Nanos::millis(1);     // of [world]
+inline constexpr Nanos kMostStep = Nanos::millis(1);  // of [world]
 inline constexpr Nanos kMostScan = Nanos::millis(1);  // per worker: a pass must fit 32 bits of ns
 
 template <class Enum>

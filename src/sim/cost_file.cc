@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <type_traits>
 #include <vector>
 
 #include "base/name_list.h"
@@ -38,11 +39,11 @@ std::string joined(const Words& words) {
   return all;
 }
 
-constexpr const char* kTakesALength =
-    R"(takes a length of time with its unit, such as "850ns" or "1.2us")";
-
-std::string takes_at_most(Nanos most) {
-  return "takes at most " + std::to_string(most.count() / 1'000'000) + " ms";
+// With its unit.
+template <class Length>
+std::optional<Length> parse(std::string_view text) {
+  if constexpr (std::is_same_v<Length, Picos>) return parse_picos(text);
+  else return text.ends_with('s') ? parse_duration(text) : std::nullopt;
 }
 
 // Takes the fields from a table, and remembers the first thing that is wrong, by line.
@@ -120,11 +121,7 @@ class Reader {
   void step(std::string_view key, Picos& value, Nanos most) {
     const toml::node* node = find(key);
     if (node == nullptr) return miss(key);
-    const auto* text = node->as_string();
-    const auto cost = parse_picos(text == nullptr ? std::string_view() : text->get());
-    if (!cost) return fail(*node, key, kTakesALength);
-    if (*cost > most) return fail(*node, key, takes_at_most(most));
-    value = *cost;
+    read(*node, key, value, most);
   }
 
   // To be called when every field has been read.
@@ -140,14 +137,16 @@ class Reader {
     return table_ == nullptr ? nullptr : table_->get(key);
   }
 
-  void read(const toml::node& node, std::string_view key, Nanos& value, Nanos most) {
+  template <class Length>
+  void read(const toml::node& node, std::string_view key, Length& value, Nanos most) {
     const auto* text = node.as_string();
-    const std::string_view words = text == nullptr ? std::string_view() : text->get();
-    const auto cost = parse_duration(words);
-    if (!cost || !words.ends_with('s')) {
-      return fail(node, key, kTakesALength);
+    const auto cost = parse<Length>(text == nullptr ? std::string_view() : text->get());
+    if (!cost) {
+      return fail(node, key, R"(takes a length of time with its unit, such as "850ns" or "1.2us")");
     }
-    if (*cost > most) return fail(node, key, takes_at_most(most));
+    if (*cost > most) {
+      return fail(node, key, "takes at most " + std::to_string(most.count() / 1'000'000) + " ms");
+    }
     value = *cost;
   }
 
