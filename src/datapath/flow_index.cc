@@ -7,6 +7,17 @@
 
 namespace rubato {
 
+namespace {
+
+// Its owner finds the connection gone.
+bool end(StreamFlow& flow) {
+  flow.doom();
+  flow.abort();
+  return true;
+}
+
+}  // namespace
+
 void FlowIndex::add(StreamFlow& flow) {
   Shard& shard = shard_of(flow.id());
   std::lock_guard lock(shard.mutex);
@@ -22,11 +33,7 @@ void FlowIndex::remove(const StreamFlow& flow) {
 }
 
 bool FlowIndex::close(uint64_t flow_id) {
-  return visit(flow_id, [](StreamFlow& flow) {
-    flow.doom();
-    flow.abort();
-    return true;
-  });
+  return visit(flow_id, end);
 }
 
 uint64_t FlowIndex::close_larger(const StreamFlow& asking) {
@@ -44,9 +51,7 @@ uint64_t FlowIndex::close_larger(const StreamFlow& asking) {
   visit(largest, [](StreamFlow& flow) {
     if (flow.doomed()) return false;
     flow.owner_queue().input_limit.fetch_add(1, std::memory_order_relaxed);
-    flow.doom();
-    flow.abort();
-    return true;
+    return end(flow);
   });
   return largest;
 }
