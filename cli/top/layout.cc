@@ -7,6 +7,7 @@
 #include <array>
 #include <numeric>
 #include <span>
+#include <string_view>
 
 namespace rubato::cli {
 namespace {
@@ -14,8 +15,8 @@ namespace {
 constexpr int kLeastColumns = 40, kLeastRows = 8;
 constexpr size_t kTypeName = 14;
 constexpr int kWorkerColumns = 26;
-constexpr std::array<const char*, 8> kKeys{"q quit",   "s sort", "r reverse",  "/ filter",
-                                           "f freeze", ": set",  "tab server", "jk scroll"};
+constexpr std::array<std::string_view, 8> kKeys{"q quit",   "s sort", "r reverse",  "/ filter",
+                                                "f freeze", ": set",  "tab server", "jk scroll"};
 
 double value(const std::map<std::string, double>& values, const char* name) {
   const auto found = values.find(name);
@@ -285,9 +286,9 @@ std::string last_line(const TopSettings& settings, int columns) {
                                  settings.reversed ? ", reversed" : "");
   if (!settings.filter.empty()) text = fmt::format("only '{}', ", settings.filter) + text;
   text += " |";
-  for (const std::string key : kKeys) {
+  for (const std::string_view key : kKeys) {
     if (std::ssize(text) + 1 + std::ssize(key) > columns) break;
-    text += " " + key;
+    text.append(" ").append(key);
   }
   return text;
 }

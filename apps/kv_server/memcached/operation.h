@@ -57,11 +57,11 @@ class MemcachedOperation {
     return false;
   }
 
+  PrefixCounters& prefixes() { return server_.memcached().prefixes(); }
   void count(MemcachedCounter counter) { server_.memcached().add(counter); }
   void count_get(bool hit) {
     count(hit ? MemcachedCounter("get_hits") : MemcachedCounter("get_misses"));
   }
-  PrefixCounters& prefixes() { return server_.memcached().prefixes(); }
   void count_touch(bool hit) {
     count(hit ? MemcachedCounter("touch_hits") : MemcachedCounter("touch_misses"));
   }
