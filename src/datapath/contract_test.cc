@@ -89,15 +89,19 @@ TEST_P(DatapathContract, reply_of_a_long_request_does_not_wait_for_those_behind_
   EXPECT_EQ(client->receive(1), "C");
 }
 
-TEST_P(DatapathContract, flush_sends_before_the_request_is_done) {
+TEST_P(DatapathContract, flush_sends_the_replies_before_and_nothing_of_the_unfinished_one) {
   auto b = fixture();
   auto client = b->connect();
-  ASSERT_TRUE(client->send("a\n"));
+  ASSERT_TRUE(client->send("a\nb\n"));
   Request* request = b->next();
   ASSERT_NE(request, nullptr);
+  request = DatapathFixture::finish(request, "before");
+  ASSERT_NE(request, nullptr);
+  const uint64_t mark = request->reply->mark();
   request->reply->append("part");
   request->datapath->flush(*request);
-  EXPECT_EQ(client->receive(4), "part");
+  EXPECT_EQ(client->receive(6), "before");
+  EXPECT_TRUE(request->reply->take_back(mark));
   EXPECT_EQ(DatapathFixture::finish(request, "rest"), nullptr);
   EXPECT_EQ(client->receive(4), "rest");
 }

@@ -35,12 +35,13 @@ class DatapathQueue {
   // the replies and returns null. The request object belongs to the datapath again.
   virtual Request* finish(Request& request) = 0;
 
-  // Sends the unsent replies of this unfinished request's flow. Called by the request's owner.
+  // Sends the unsent replies to the requests of the flow before this unfinished one, which is not
+  // to keep them waiting. Called by the request's owner.
   virtual void flush(Request& request) = 0;
 
-  // Sends at most `size_bytes` of them. True = more remains and the peer takes more: call again,
-  // perhaps after a checkpoint. A datapath that does not send in pieces sends everything and
-  // returns false.
+  // Sends at most `size_bytes` of what is unsent, this request's reply as far as it is there
+  // included. True = more remains and the peer takes more: call again, perhaps after a checkpoint.
+  // A datapath that does not send in pieces only flushes and returns false.
   virtual bool flush_some(Request& request, size_t size_bytes) {
     static_cast<void>(size_bytes);
     flush(request);

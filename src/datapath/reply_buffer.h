@@ -74,8 +74,9 @@ class ReplyBuffer {
     if (begin_ == end_) begin_ = end_ = 0;
   }
 
-  // The position behind what was appended so far, for take_back.
+  // The position behind what was appended so far, for take_back, and behind what has left.
   uint64_t mark() const { return consumed_ + size(); }
+  uint64_t left() const { return consumed_; }
   // Takes back what was appended since, and any overflow. False = some of it has left already.
   bool take_back(uint64_t mark) {
     if (mark < consumed_) return false;

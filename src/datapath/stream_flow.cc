@@ -307,6 +307,7 @@ StreamFlow::Framed StreamFlow::frame_first(Request*& next) {
   next = &request;
   if (one_of_several != nullptr) return hand_out(*one_of_several, frame.length_bytes);
   frame_length_ = frame.length_bytes;
+  reply_begins_ = reply_buffer_.mark();
   payload = unread.substr(0, frame.length_bytes);
   return Framed::kRequest;
 }
@@ -402,9 +403,11 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
 
 // False: the connection is gone. Else the bytes left in the buffer wait for the peer to read; the
 // wire has then refused the last attempt, which promises an event.
-bool StreamFlow::push_out() {
-  while (!reply_buffer_.empty()) {
-    const Transfer sent = transmit(reply_buffer_.unsent());
+bool StreamFlow::push_out(uint64_t until) {
+  while (reply_buffer_.left() < until) {
+    const std::string_view wanted =
+        reply_buffer_.unsent().substr(0, static_cast<size_t>(until - reply_buffer_.left()));
+    const Transfer sent = transmit(wanted);
     if (sent.state == Transfer::State::kWait) break;
     if (sent.state != Transfer::State::kMoved) return false;
     reply_buffer_.consume(sent.bytes);
@@ -414,8 +417,8 @@ bool StreamFlow::push_out() {
 }
 
 void StreamFlow::flush() {
-  if (counts_together()) return;
-  if (keeps_order() && !broken_ && !reply_buffer_.overflowed() && !push_out()) lose();
+  if (!keeps_order() || broken_ || counts_together()) return;
+  if (!push_out(reply_begins_)) lose();
 }
 
 // If the wire takes only part of a piece, finish tries again, so that the attempt which the wire

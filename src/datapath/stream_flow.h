@@ -142,7 +142,7 @@ class StreamFlow : public Request {
   }
   // DatapathQueue::finish, flush and flush_some, called by the worker that has the request. The
   // latter two do nothing for one of several requests: its reply does not belong to the flow before
-  // the request is finished.
+  // the request is finished, and those of others do not wait for it.
   Request* finished(Request& request);
   void flush();
   bool flush_some(size_t size_bytes);
@@ -271,7 +271,8 @@ class StreamFlow : public Request {
   Room make_room();
   void rest_input(bool drop);
   Pull pull_in(Turn& turn);
-  bool push_out();
+  bool push_out() { return push_out(reply_buffer_.mark()); }
+  bool push_out(uint64_t until);
   void lose();
   bool let_go();
   void put_back();
@@ -311,7 +312,9 @@ class StreamFlow : public Request {
   bool close_when_sent_ = false;  // close_after of a finished request
   size_t batch_bytes_ = 0;        // of requests since replies last left
   size_t turn_bytes_ = 0;         // received since a poll last gave the flow its turn
-  size_t frame_length_ = 0;       // of the request in flight, in a flow that keeps the order
+  // Of the request in flight, in a flow that keeps the order:
+  size_t frame_length_ = 0;
+  uint64_t reply_begins_ = 0;     // behind the replies to those before it
   size_t frame_wanted_ = 0;       // of the incomplete one, 0 = unknown
   size_t frame_tried_ = 0;        // unread bytes when the request was last seen to be incomplete
   uint64_t room_from_ = 0;        // the flow that is closed to make room here, 0 = none

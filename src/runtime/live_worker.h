@@ -272,6 +272,10 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   [[gnu::noinline]] void slice_over(bool off_checkpoint = false) {
     RUBATO_DCHECK(current_ != nullptr);
     Request& request = *current_;
+    // At the end of its first slice: replies of those before it wait no longer for it. An interrupt
+    // may have come while it appends to its own.
+    const bool may_flush = !off_checkpoint && !preempter_.asynchronous();
+    if (may_flush && request.attained == Nanos()) request.datapath->flush(request);
     context_.datapath.push();
     const Instant at = context_.host.now();
     context_.stats.overrun.record(at - preempter_.slice().end());

@@ -128,6 +128,21 @@ TEST(Runtime, request_becomes_long_by_age_without_feedback) {
   EXPECT_GE(server.runtime->stats().long_by_age, 1u);
 }
 
+// It is known to be long by nothing but its age.
+TEST(Runtime, replies_of_a_pipeline_do_not_wait_for_a_long_request_behind_them) {
+  for (const char* policy : {"synergy", "ps"}) {
+    LetterServer server(policy);
+    std::atomic<bool> received{false};
+    server.app.on('X') = [&](Request&) { checkpoints_until([&] { return received.load(); }); };
+    server.start();
+    const uint64_t flow = server.connect();
+    server.submit(flow, "S\nX\n");
+    EXPECT_EQ(server.receive(flow, 2), "S\n") << policy;
+    received = true;
+    EXPECT_EQ(server.receive(flow, 2), "X\n") << policy;
+  }
+}
+
 TEST(Runtime, unmarked_request_is_never_preempted_under_feedback) {
   LetterServer server("synergy");
   server.options.classify = Classify::kFeedback;
