@@ -444,6 +444,8 @@ TEST(World, a_run_that_fails_leaves_a_trace) {
       std::atomic<uint32_t> word{0};
       std::thread waiter([&] { word.wait(0); });
       spend(Nanos::micros(100));
+      static volatile uint32_t plain = 0;  // to be stalled at, however much is optimised away
+      for (int i = 0; i < 100; ++i) plain = plain + 1;
       word = 1;
       word.notify_one();
       waiter.join();
