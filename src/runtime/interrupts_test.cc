@@ -6,6 +6,7 @@
 // machine.
 #include <gtest/gtest.h>
 #include <link.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "mechanism/clock/clock.h"
+#include "mechanism/preempt/code_map.h"
 #include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/preempt_disable.h"
 #include "runtime/fiber_local.h"
@@ -317,6 +319,17 @@ TEST_P(Interrupts, unsafe_code_is_left_when_it_has_ended) {
   EXPECT_EQ(server.receive(slow, 2), "L\n");
   EXPECT_EQ(before, 0u);
   EXPECT_GE(server.runtime->stats().preemptions_deferred, 1u);
+}
+
+// A second interrupt that comes before the first has opened its region.
+TEST_P(Interrupts, interrupted_handlers_are_not_left) {
+  LetterServer& server = make("synergy");
+  start(server);
+  EXPECT_EQ(server.call(server.connect(), "S\n"), "S\n");
+  ASSERT_TRUE(code_map_build().ok());
+  struct sigaction handler {};
+  sigaction(SIGURG, nullptr, &handler);
+  EXPECT_EQ(code_kind(reinterpret_cast<uintptr_t>(handler.sa_sigaction)), CodeKind::kUnsafe);
 }
 
 TEST_P(Interrupts, checkpoint_takes_what_was_put_off) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mechanism/preempt/signal.h"
 
+#include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/preempt_disable.h"
 
 #include <signal.h>
@@ -78,8 +79,9 @@ bool is_ours(const siginfo_t& info) {
 }
 
 // errno and the region are the fiber's own, the same before and after a switch. The region keeps
-// interrupts from nesting on the way out.
-void on_signal(int number, siginfo_t* info, void* context) {
+// interrupts from nesting on the way out. Before and behind it, what a further interrupt finds here
+// may have been called half-way through code that must not be left.
+RUBATO_NEVER_LEFT void on_signal(int number, siginfo_t* info, void* context) {
   preempt_disable();
   const int saved = errno;
   if (InterruptTarget* target = target_here(); target != nullptr && is_ours(*info)) {
