@@ -321,6 +321,53 @@ TEST_P(Interrupts, unsafe_code_is_left_when_it_has_ended) {
   EXPECT_GE(server.runtime->stats().preemptions_deferred, 1u);
 }
 
+bool blocks_usr1() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  return sigismember(&blocked, SIGUSR1) == 1;
+}
+
+// Left by an interrupt, and at a checkpoint.
+TEST_P(Interrupts, signals_are_blocked_by_the_request_that_blocks_them) {
+  LetterServer& server = make("synergy");
+  volatile int stop = 0;
+  std::atomic<bool> runs{false};
+  std::atomic<bool> checkpoints{false};
+  std::atomic<int> blocks_still{0};
+  std::atomic<int> others_block{0};
+  server.app.on('L') = [&](Request&) {
+    sigset_t blocked;
+    sigset_t before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    runs = true;
+    if (checkpoints) {
+      testing::checkpoints_until([&] { return stop != 0; });
+    } else {
+      foreign_wait(&stop);
+    }
+    blocks_still += blocks_usr1() ? 1 : 0;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  };
+  server.app.on('S') = [&](Request&) {
+    others_block += blocks_usr1() ? 1 : 0;
+    stop = 1;
+  };
+  start(server);
+  for (int round = 1; round <= 2; ++round) {
+    checkpoints = round == 2;
+    if (checkpoints) set_async_signal_unsafe_predicate([](uintptr_t) { return true; });
+    stop = 0;
+    runs = false;
+    const uint64_t slow = server.occupy("L\n", runs);
+    EXPECT_EQ(server.call(server.connect(), "S\n"), "S\n");
+    EXPECT_EQ(server.receive(slow, 2), "L\n");
+    EXPECT_EQ(blocks_still, round);
+    EXPECT_EQ(others_block, 0);
+  }
+}
+
 // A second interrupt that comes before the first has opened its region.
 TEST_P(Interrupts, interrupted_handlers_are_not_left) {
   LetterServer& server = make("synergy");

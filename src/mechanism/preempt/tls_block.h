@@ -9,8 +9,8 @@
 // elsewhere.
 //
 // State that the kernel keeps stays with the worker: thread id (gettid), CPU mask, priority, signal
-// mask, signals sent to pthread_self(), robust and priority-inheriting mutexes, restartable
-// sequences. The latter are unregistered in the sleeping thread, so that the C library asks the
+// mask (which the runtime switches), signals sent to pthread_self(), robust and priority-inheriting
+// mutexes, restartable sequences. The latter are unregistered in the sleeping thread, so that the C library asks the
 // kernel for the CPU number instead of reading that of the sleeper.
 //
 // Thread safety: make and the destructor on any thread; set_thread_pointer on the thread whose TLS
