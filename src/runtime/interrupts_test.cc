@@ -15,7 +15,9 @@
 #include <cfenv>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -366,6 +368,75 @@ TEST_P(Interrupts, signals_are_blocked_by_the_request_that_blocks_them) {
     EXPECT_EQ(blocks_still, round);
     EXPECT_EQ(others_block, 0);
   }
+}
+
+const void* signal_stack() {
+  stack_t stack{};
+  sigaltstack(nullptr, &stack);
+  return stack.ss_sp;
+}
+
+TEST_P(Interrupts, threads_keep_their_signal_stacks) {
+  LetterServer& server = make("ps", 2);
+  std::mutex mutex;
+  std::map<pid_t, const void*> stacks;  // by thread
+  std::atomic<uint32_t> preemptions{0};
+  std::atomic<int> wrong{0};
+  const auto look = [&] {
+    const PreemptDisableGuard no_preemption;
+    const std::scoped_lock lock(mutex);
+    const void* present = signal_stack();
+    if (stacks.try_emplace(worker_thread(), present).first->second != present) ++wrong;
+  };
+  server.app.on('A') = [&](Request& request) {
+    look();
+    foreign_checksum(150'000, 1.0);
+    preemptions += request.preemptions;
+    look();
+  };
+  start(server);
+  while (preemptions < 100) call_all(server, "AAAAAA");
+  EXPECT_EQ(wrong, 0);
+}
+
+volatile int g_stop = 0;
+std::atomic<bool> g_handles{false};
+
+void on_usr2(int) {
+  g_handles = true;
+  foreign_wait(&g_stop);
+}
+
+// Another handler of the same thread would begin where that one is left.
+TEST_P(Interrupts, handlers_on_the_signal_stack_are_not_left) {
+  LetterServer& server = make("synergy");
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = &on_usr2;
+  action.sa_flags = SA_ONSTACK;
+  sigaction(SIGUSR2, &action, &before);
+  g_stop = 0;
+  g_handles = false;
+  std::atomic<bool> handled{false};
+  std::atomic<bool> left{false};
+  server.app.on('L') = [&](Request&) {
+    raise(SIGUSR2);
+    handled = true;
+  };
+  server.app.on('S') = [&](Request&) {
+    left = !handled;
+    g_stop = 1;
+  };
+  start(server);
+  const uint64_t slow = server.occupy("L\n", g_handles);
+  const uint64_t fast = server.connect();
+  server.submit(fast, "S\n");
+  while (server.runtime->stats().preemptions_deferred == 0 && !left) std::this_thread::yield();
+  g_stop = 1;
+  EXPECT_EQ(server.receive(fast, 2), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+  EXPECT_FALSE(left);
+  sigaction(SIGUSR2, &before, nullptr);
 }
 
 // A second interrupt that comes before the first has opened its region.
