@@ -71,6 +71,11 @@ class FiberScheduler {
   void attach();
   void detach();
 
+  // Called in the child of a fork by the running fiber, which is all that the child has.
+  void forked() const {
+    if (thread_pointer() != own_thread_pointer_) leave_restartable_sequences(own_thread_pointer_);
+  }
+
   // Runs fibers until all have ended that are parked on this worker or for every worker. False:
   // pause() was called; the next call goes on there.
   bool run();

@@ -8,8 +8,10 @@
 #include <link.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cfenv>
@@ -448,6 +450,27 @@ TEST_P(Interrupts, interrupted_handlers_are_not_left) {
   struct sigaction handler {};
   sigaction(SIGURG, nullptr, &handler);
   EXPECT_EQ(code_kind(reinterpret_cast<uintptr_t>(handler.sa_sigaction)), CodeKind::kUnsafe);
+}
+
+// The kernel would write into memory of the worker's thread, which the child's C library frees.
+TEST_P(Interrupts, child_of_a_fork_has_no_restartable_sequences_of_the_worker) {
+  LetterServer& server = make("synergy");
+  std::atomic<int> status{-1};
+  server.app.on('F') = [&](Request&) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alignas(32) static std::array<char, 32> area{};
+      const long rc = syscall(SYS_rseq, area.data(), area.size(), 0, 0x53053053);
+      _exit(rc == 0 || errno == ENOSYS ? 0 : 1);
+    }
+    int ended = 0;
+    while (waitpid(child, &ended, 0) < 0 && errno == EINTR) {
+    }
+    status = ended;
+  };
+  start(server);
+  EXPECT_EQ(server.call(server.connect(), "F\n"), "F\n");
+  EXPECT_EQ(status, 0);
 }
 
 TEST_P(Interrupts, checkpoint_takes_what_was_put_off) {
