@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/app.h"
 
+#include <pthread.h>
+
 #include <ctime>
 
+#include "base/check.h"
 #include "mechanism/clock/clock.h"
 #include "mechanism/cpu/this_worker.h"
 #include "mechanism/fiber/overflow.h"
@@ -35,6 +38,11 @@ bool is_in_application() {
 bool yield_to_others() {
   CurrentWorker* worker = leave_application();
   return worker != nullptr && worker->yield_for_lock(false);
+}
+
+// In the child of a fork.
+void forked() {
+  if (CurrentWorker* worker = current_worker()) worker->fibers().forked();
 }
 
 // In the handler of a fault.
@@ -70,6 +78,8 @@ void install_worker_hooks() {
   set_pending_preemption_handler(&region_left);
   report_stack_overflows(&running_request);
   set_yield_for_lock(&yield_to_others, &is_in_application);
+  static const int registered = pthread_atfork(nullptr, nullptr, &forked);
+  RUBATO_CHECK(registered == 0);
 }
 
 void handle_on_thread(Application& application, Request& request) {

@@ -6,10 +6,13 @@
 // use. Owns fibers and stacks. Any thread.
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "mechanism/fiber/fiber.h"
@@ -31,6 +34,8 @@ struct LoopFiber {
   // Where requests are interrupted, set always; otherwise only while the fiber keeps the TLS block
   // in which it was suspended.
   std::unique_ptr<TlsBlock> tls;
+  // Where requests are interrupted: the signals that it blocks, once it has been left.
+  std::optional<sigset_t> blocked_signals;
   FiberLocals locals;
   uint64_t releases = 0;  // FiberPool::releases() when its stack was given back last
 };

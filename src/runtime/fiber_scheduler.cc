@@ -4,6 +4,19 @@
 #include "mechanism/preempt/interposed.h"
 
 namespace rubato {
+namespace {
+
+// The kernel keeps the mask by thread. A request may be left while it blocks signals, in system()
+// or by its own wish: others would block them too, and it would no longer where it goes on.
+// `others` are blocked by the thread and by fibers that are new.
+void change_signal_mask(LoopFiber* from, const LoopFiber* to, const sigset_t& others) {
+  const bool has_own = to != nullptr && to->blocked_signals.has_value();
+  sigset_t before;
+  pthread_sigmask(SIG_SETMASK, has_own ? &*to->blocked_signals : &others, &before);
+  if (from != nullptr) from->blocked_signals = before;
+}
+
+}  // namespace
 
 bool FiberScheduler::prepare() {
   if (running_ == nullptr) running_ = pool_.make(entry_, runtime_);
@@ -28,6 +41,7 @@ void FiberScheduler::detach() {
 // run() stays on this worker: its stack is the thread's own.
 bool FiberScheduler::run() {
   RUBATO_DCHECK(running_ != nullptr);
+  if (asynchronous_) pthread_sigmask(SIG_SETMASK, nullptr, &blocked_signals_);
   while (running_ != nullptr) {
     LoopFiber* loop = running_;
     switch_tls(nullptr, loop);
@@ -79,11 +93,8 @@ bool FiberScheduler::keep_tls() {
   return true;
 }
 
-void FiberScheduler::give_tls_block_back() {
-  pool_.give_tls(std::exchange(tls_, std::move(running_->tls)));
-}
-
 void FiberScheduler::change_tls_block(LoopFiber* from, const LoopFiber* to) {
+  if (asynchronous_) change_signal_mask(from, to, blocked_signals_);
   if (from != nullptr && from->tls == nullptr) fiber_keep_exceptions(from->fiber);
   uintptr_t pointer = own_thread_pointer_;
   if (to != nullptr) pointer = (to->tls != nullptr ? to->tls : tls_)->pointer();

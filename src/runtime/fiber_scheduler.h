@@ -15,10 +15,12 @@
 // share one, and a request that is left half-way through code that knows nothing of fibers keeps it
 // until the next checkpoint or its end; the worker goes on with another one. turn_to() changes
 // thread-local storage to that of the fiber: variables there are to be set after the call, and
-// looked up again.
+// looked up again. Where every fiber has a TLS block, each has a signal mask too.
 //
 // Used on the worker's own thread only.
 #pragma once
+
+#include <signal.h>
 
 #include <algorithm>
 #include <functional>
@@ -68,6 +70,11 @@ class FiberScheduler {
   // Called on the worker's thread, before run() and after it.
   void attach();
   void detach();
+
+  // Called in the child of a fork by the running fiber, which is all that the child has.
+  void forked() const {
+    if (thread_pointer() != own_thread_pointer_) leave_restartable_sequences(own_thread_pointer_);
+  }
 
   // Runs fibers until all have ended that are parked on this worker or for every worker. False:
   // pause() was called; the next call goes on there.
@@ -130,7 +137,8 @@ class FiberScheduler {
   // The running fiber has come to a point where any TLS block will do: the block that it has kept
   // becomes the worker's.
   void share_tls_again() {
-    if (shares_tls() && running_->tls != nullptr) give_tls_block_back();
+    if (!shares_tls() || running_->tls == nullptr) return;
+    pool_.give_tls(std::exchange(tls_, std::move(running_->tls)));
   }
 
  private:
@@ -164,7 +172,6 @@ class FiberScheduler {
   }
   void turn_to_thread();
   void change_tls_block(LoopFiber* from, const LoopFiber* to);
-  void give_tls_block_back();
 
   // Called after switch_tls(from, to).
   void switch_fibers(Fiber& from, Fiber& to) {
@@ -187,6 +194,7 @@ class FiberScheduler {
   LoopFiber* shelve_ = nullptr;     // the fiber just left, to be parked for every worker
   Left left_;                       // the request on the fiber just left
   uintptr_t own_thread_pointer_ = 0;
+  sigset_t blocked_signals_{};  // the thread's own, and those of a fiber that is new
   std::unique_ptr<TlsBlock> tls_;  // for the fibers that have none; null = the thread's own
 };
 

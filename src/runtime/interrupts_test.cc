@@ -6,20 +6,26 @@
 // machine.
 #include <gtest/gtest.h>
 #include <link.h>
+#include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cfenv>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "mechanism/clock/clock.h"
+#include "mechanism/preempt/code_map.h"
 #include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/preempt_disable.h"
 #include "runtime/fiber_local.h"
@@ -317,6 +323,154 @@ TEST_P(Interrupts, unsafe_code_is_left_when_it_has_ended) {
   EXPECT_EQ(server.receive(slow, 2), "L\n");
   EXPECT_EQ(before, 0u);
   EXPECT_GE(server.runtime->stats().preemptions_deferred, 1u);
+}
+
+bool blocks_usr1() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  return sigismember(&blocked, SIGUSR1) == 1;
+}
+
+// Left by an interrupt, and at a checkpoint.
+TEST_P(Interrupts, signals_are_blocked_by_the_request_that_blocks_them) {
+  LetterServer& server = make("synergy");
+  volatile int stop = 0;
+  std::atomic<bool> runs{false};
+  std::atomic<bool> checkpoints{false};
+  std::atomic<int> blocks_still{0};
+  std::atomic<int> others_block{0};
+  server.app.on('L') = [&](Request&) {
+    sigset_t blocked;
+    sigset_t before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    runs = true;
+    if (checkpoints) {
+      testing::checkpoints_until([&] { return stop != 0; });
+    } else {
+      foreign_wait(&stop);
+    }
+    blocks_still += blocks_usr1() ? 1 : 0;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  };
+  server.app.on('S') = [&](Request&) {
+    others_block += blocks_usr1() ? 1 : 0;
+    stop = 1;
+  };
+  start(server);
+  for (int round = 1; round <= 2; ++round) {
+    checkpoints = round == 2;
+    if (checkpoints) set_async_signal_unsafe_predicate([](uintptr_t) { return true; });
+    stop = 0;
+    runs = false;
+    const uint64_t slow = server.occupy("L\n", runs);
+    EXPECT_EQ(server.call(server.connect(), "S\n"), "S\n");
+    EXPECT_EQ(server.receive(slow, 2), "L\n");
+    EXPECT_EQ(blocks_still, round);
+    EXPECT_EQ(others_block, 0);
+  }
+}
+
+const void* signal_stack() {
+  stack_t stack{};
+  sigaltstack(nullptr, &stack);
+  return stack.ss_sp;
+}
+
+TEST_P(Interrupts, threads_keep_their_signal_stacks) {
+  LetterServer& server = make("ps", 2);
+  std::mutex mutex;
+  std::map<pid_t, const void*> stacks;  // by thread
+  std::atomic<uint32_t> preemptions{0};
+  std::atomic<int> wrong{0};
+  const auto look = [&] {
+    const PreemptDisableGuard no_preemption;
+    const std::scoped_lock lock(mutex);
+    const void* present = signal_stack();
+    if (stacks.try_emplace(worker_thread(), present).first->second != present) ++wrong;
+  };
+  server.app.on('A') = [&](Request& request) {
+    look();
+    foreign_checksum(150'000, 1.0);
+    preemptions += request.preemptions;
+    look();
+  };
+  start(server);
+  while (preemptions < 100) call_all(server, "AAAAAA");
+  EXPECT_EQ(wrong, 0);
+}
+
+volatile int g_stop = 0;
+std::atomic<bool> g_handles{false};
+
+void on_usr2(int) {
+  g_handles = true;
+  foreign_wait(&g_stop);
+}
+
+// Another handler of the same thread would begin where that one is left.
+TEST_P(Interrupts, handlers_on_the_signal_stack_are_not_left) {
+  LetterServer& server = make("synergy");
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = &on_usr2;
+  action.sa_flags = SA_ONSTACK;
+  sigaction(SIGUSR2, &action, &before);
+  g_stop = 0;
+  g_handles = false;
+  std::atomic<bool> handled{false};
+  std::atomic<bool> left{false};
+  server.app.on('L') = [&](Request&) {
+    raise(SIGUSR2);
+    handled = true;
+  };
+  server.app.on('S') = [&](Request&) {
+    left = !handled;
+    g_stop = 1;
+  };
+  start(server);
+  const uint64_t slow = server.occupy("L\n", g_handles);
+  const uint64_t fast = server.connect();
+  server.submit(fast, "S\n");
+  while (server.runtime->stats().preemptions_deferred == 0 && !left) std::this_thread::yield();
+  g_stop = 1;
+  EXPECT_EQ(server.receive(fast, 2), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+  EXPECT_FALSE(left);
+  sigaction(SIGUSR2, &before, nullptr);
+}
+
+// A second interrupt that comes before the first has opened its region.
+TEST_P(Interrupts, interrupted_handlers_are_not_left) {
+  LetterServer& server = make("synergy");
+  start(server);
+  EXPECT_EQ(server.call(server.connect(), "S\n"), "S\n");
+  ASSERT_TRUE(code_map_build().ok());
+  struct sigaction handler {};
+  sigaction(SIGURG, nullptr, &handler);
+  EXPECT_EQ(code_kind(reinterpret_cast<uintptr_t>(handler.sa_sigaction)), CodeKind::kUnsafe);
+}
+
+// The kernel would write into memory of the worker's thread, which the child's C library frees.
+TEST_P(Interrupts, child_of_a_fork_has_no_restartable_sequences_of_the_worker) {
+  LetterServer& server = make("synergy");
+  std::atomic<int> status{-1};
+  server.app.on('F') = [&](Request&) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alignas(32) static std::array<char, 32> area{};
+      const long rc = syscall(SYS_rseq, area.data(), area.size(), 0, 0x53053053);
+      _exit(rc == 0 || errno == ENOSYS ? 0 : 1);
+    }
+    int ended = 0;
+    while (waitpid(child, &ended, 0) < 0 && errno == EINTR) {
+    }
+    status = ended;
+  };
+  start(server);
+  EXPECT_EQ(server.call(server.connect(), "F\n"), "F\n");
+  EXPECT_EQ(status, 0);
 }
 
 TEST_P(Interrupts, checkpoint_takes_what_was_put_off) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/preempt_disable.h"
 
 #if defined(__x86_64__)
@@ -21,7 +22,7 @@ uint8_t rubato_interrupt_compacts = 0;
 
 // Called by the entry. As in the handler of signals, errno and the region are the fiber's own, the
 // same before and after a switch.
-void rubato_interrupted(uint64_t cookie, uintptr_t pc) {
+RUBATO_NEVER_LEFT void rubato_interrupted(uint64_t cookie, uintptr_t pc) {
   rubato::preempt_disable();
   const int saved = errno;
   auto* target = reinterpret_cast<rubato::InterruptTarget*>(static_cast<uintptr_t>(cookie));

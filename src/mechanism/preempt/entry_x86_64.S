@@ -7,7 +7,7 @@
 //
 // No shadow stacks, for the reason given in fiber/switch_x86_64.S.
 
-    .text
+    .section rubato_never_left, "ax", @progbits   // see never_left.h
 
 // Saves all that the function may change, calls it with the two words that lie on the stack, the
 // upper one second, and restores it. Saved are the flags, the caller-saved registers, and by XSAVE

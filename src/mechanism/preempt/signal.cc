@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mechanism/preempt/signal.h"
 
+#include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/preempt_disable.h"
 
 #include <signal.h>
@@ -73,17 +74,45 @@ bool was_in_system_call([[maybe_unused]] const void* context) {
 #endif
 }
 
+// In a handler of the program's own on the thread's alternate stack. That stays with the thread,
+// whose next signal would overwrite what is left there.
+bool was_on_signal_stack([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+  const auto* interrupted = static_cast<const ucontext_t*>(context);
+  const auto at = static_cast<uintptr_t>(interrupted->uc_mcontext.gregs[REG_RSP]);
+  const stack_t& stack = interrupted->uc_stack;
+  return at - reinterpret_cast<uintptr_t>(stack.ss_sp) < stack.ss_size;
+#else
+  return false;
+#endif
+}
+
+// On its way back a handler gives the thread the alternate stack that its frame names: that of the
+// thread before, if the fiber was moved.
+void keep_signal_stack(void* context) {
+  static_cast<void>(::sigaltstack(nullptr, &static_cast<ucontext_t*>(context)->uc_stack));
+}
+
+void interrupt(InterruptTarget& target, void* context) {
+  const bool stays = was_on_signal_stack(context);
+  if (stays) preempt_disable();
+  target.interrupted(interrupted_at(context), was_in_system_call(context));
+  if (stays) return preempt_enable_no_resched();
+  if (target_here() != &target) keep_signal_stack(context);
+}
+
 bool is_ours(const siginfo_t& info) {
   return info.si_code == SI_TIMER || (info.si_code == SI_TKILL && info.si_pid == ::getpid());
 }
 
 // errno and the region are the fiber's own, the same before and after a switch. The region keeps
-// interrupts from nesting on the way out.
-void on_signal(int number, siginfo_t* info, void* context) {
+// interrupts from nesting on the way out. Before and behind it, what a further interrupt finds here
+// may have been called half-way through code that must not be left.
+RUBATO_NEVER_LEFT void on_signal(int number, siginfo_t* info, void* context) {
   preempt_disable();
   const int saved = errno;
   if (InterruptTarget* target = target_here(); target != nullptr && is_ours(*info)) {
-    target->interrupted(interrupted_at(context), was_in_system_call(context));
+    interrupt(*target, context);
   } else if (!is_ours(*info)) {
     if (auto* chained = g_chained.load(std::memory_order_acquire)) chained(number, info, context);
   }

@@ -99,17 +99,17 @@ void futex_wake(std::atomic<uint32_t>& word) {
   bare_syscall(SYS_futex, reinterpret_cast<long>(&word), FUTEX_WAKE_PRIVATE, 1);
 }
 
-void leave_restartable_sequences() {
+}  // namespace
+
+void leave_restartable_sequences([[maybe_unused]] uintptr_t at) {
 #if defined(RSEQ_SIG) && defined(__x86_64__)
   constexpr long kUnregister = 1;
   constexpr long kRegisteredBytes = 32;  // what the C library registers, whatever it uses of it
   if (__rseq_size == 0) return;
-  bare_syscall(SYS_rseq, static_cast<long>(thread_pointer()) + __rseq_offset, kRegisteredBytes,
-               kUnregister, RSEQ_SIG);
+  bare_syscall(SYS_rseq, static_cast<long>(at) + __rseq_offset, kRegisteredBytes, kUnregister,
+               RSEQ_SIG);
 #endif
 }
-
-}  // namespace
 
 std::unique_ptr<TlsBlock> TlsBlock::make(void (*at_end)(), ThreadKind kind) {
   std::unique_ptr<TlsBlock> made(new TlsBlock(at_end, kind));
@@ -147,7 +147,7 @@ void TlsBlock::wait_for(uint32_t phase) {
 // access calls may look there; the kernel compares.
 void* TlsBlock::sleep_for_ever(void* argument) {
   auto& self = *static_cast<TlsBlock*>(argument);
-  leave_restartable_sequences();
+  leave_restartable_sequences(thread_pointer());
   interposers_mark_thread(self.kind_);
   self.pointer_ = thread_pointer();
   self.phase_.store(kAsleep, std::memory_order_release);

@@ -9,9 +9,10 @@
 // elsewhere.
 //
 // State that the kernel keeps stays with the worker: thread id (gettid), CPU mask, priority, signal
-// mask, signals sent to pthread_self(), robust and priority-inheriting mutexes, restartable
-// sequences. The latter are unregistered in the sleeping thread, so that the C library asks the
-// kernel for the CPU number instead of reading that of the sleeper.
+// mask (which the runtime switches), alternate signal stack, signals sent to pthread_self(), robust
+// and priority-inheriting mutexes, restartable sequences. The latter are unregistered in the
+// sleeping thread, so that the C library asks the kernel for the CPU number instead of reading that
+// of the sleeper.
 //
 // Thread safety: make and the destructor on any thread; set_thread_pointer on the thread whose TLS
 // block changes. At any time at most one thread uses a TLS block, and none when it is destroyed:
@@ -35,6 +36,12 @@ uintptr_t thread_pointer();
 // Switches the calling thread to the thread-local storage of `pointer`. The caller must hold no
 // address of a thread_local from before.
 void set_thread_pointer(uintptr_t pointer);
+
+// Has the kernel forget the restartable sequences of the calling thread, which the C library has
+// registered at its thread pointer `at`. Needed in the child of a fork by a fiber with a TLS block:
+// that is the child's thread pointer, and the C library frees the memory at `at`, where the kernel
+// would still write.
+void leave_restartable_sequences(uintptr_t at);
 
 class TlsBlock {
  public:
