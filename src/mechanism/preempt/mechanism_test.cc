@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <thread>
 
 #include "mechanism/clock/clock.h"
@@ -91,6 +94,42 @@ TEST_F(SignalLine, interrupts_the_thread_that_opened_it_and_no_other) {
   done = true;
   worker.join();
 }
+
+#if defined(__x86_64__)
+
+struct Asked final : InterruptTarget {
+  void interrupted(uintptr_t, bool in_system_call) override { in_call = in_system_call; }
+  bool in_call = false;
+};
+
+// The kernel may have a thread in a call that it has made, not in one that it is about to make.
+TEST_F(SignalLine, a_system_call_counts_once_it_is_made) {
+  Asked asked;
+  auto line = open_interrupt_line(PreemptMechanism::kSignal, asked);
+  ASSERT_TRUE(line.ok());
+  struct sigaction handler {};
+  ::sigaction(interrupt_signal(), nullptr, &handler);
+  siginfo_t info{};
+  info.si_code = SI_TKILL;
+  info.si_pid = ::getpid();
+  alignas(16) static constexpr std::array<uint8_t, 3> kCall{0x0f, 0x05, 0xc3};  // syscall, ret
+  const auto at = reinterpret_cast<int64_t>(kCall.data());
+  const auto in_call = [&](int64_t pc, int64_t rax, int64_t rcx) {
+    ucontext_t context{};
+    auto& registers = context.uc_mcontext.gregs;
+    registers[REG_RIP] = pc;
+    registers[REG_RAX] = rax;
+    registers[REG_RCX] = rcx;
+    handler.sa_sigaction(interrupt_signal(), &info, &context);
+    return asked.in_call;
+  };
+  EXPECT_TRUE(in_call(at, SYS_futex, at + 2));  // is made again
+  EXPECT_TRUE(in_call(at + 2, -EINTR, at + 2));
+  EXPECT_FALSE(in_call(at, SYS_futex, 0));
+  EXPECT_FALSE(in_call(at + 2, 0, at + 2));
+}
+
+#endif
 
 int g_theirs = 0;
 

@@ -56,7 +56,8 @@ uintptr_t interrupted_at(const void* context) {
 }
 
 // A system call that the signal has interrupted is made again, from the instruction itself, or has
-// failed with EINTR. (A thread that was just about to make one looks the same.)
+// failed with EINTR. A thread that is about to make one has not what the instruction leaves in RCX,
+// the address behind it, unless it has just made the same one.
 bool was_in_system_call([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   constexpr uintptr_t kPage = 4096;
@@ -68,7 +69,8 @@ bool was_in_system_call([[maybe_unused]] const void* context) {
   const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
   const auto pc = static_cast<uintptr_t>(registers[REG_RIP]);
   const bool failed = registers[REG_RAX] == -EINTR && pc % kPage >= 2;
-  return is_call(pc) || (failed && is_call(pc - 2));
+  const bool made = static_cast<uintptr_t>(registers[REG_RCX]) == pc + 2;
+  return (made && is_call(pc)) || (failed && is_call(pc - 2));
 #else
   return false;
 #endif

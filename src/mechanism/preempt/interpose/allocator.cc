@@ -31,6 +31,13 @@ RUBATO_NEXT(free);
 RUBATO_NEXT(posix_memalign);
 RUBATO_NEXT(aligned_alloc);
 RUBATO_NEXT(memalign);
+RUBATO_NEXT(malloc_trim);
+RUBATO_NEXT(malloc_info);
+RUBATO_NEXT(malloc_stats);
+RUBATO_NEXT(mallopt);
+RUBATO_NEXT(mallinfo2);
+// Its declaration says that it is deprecated.
+constinit rubato::interpose::Next<struct mallinfo()> next_mallinfo("mallinfo");
 
 // Set while the thread is in find() of Next.
 __attribute__((tls_model("initial-exec"))) thread_local constinit bool t_finding = false;
@@ -139,4 +146,41 @@ RUBATO_INTERPOSED void* memalign(size_t alignment, size_t bytes) noexcept {
   if (!on_own_tls()) return next(alignment, bytes);
   const Guard guard(RUBATO_CALLER);
   return next(alignment, bytes);
+}
+
+// These hold the locks of all threads' lists while they make system calls.
+RUBATO_INTERPOSED int malloc_trim(size_t pad_bytes) noexcept {
+  if (!on_own_tls()) return next_malloc_trim.get()(pad_bytes);
+  const Guard guard(RUBATO_CALLER);
+  return next_malloc_trim.get()(pad_bytes);
+}
+
+RUBATO_INTERPOSED int malloc_info(int options, FILE* to) noexcept {
+  if (!on_own_tls()) return next_malloc_info.get()(options, to);
+  const Guard guard(RUBATO_CALLER);
+  return next_malloc_info.get()(options, to);
+}
+
+RUBATO_INTERPOSED void malloc_stats() noexcept {
+  if (!on_own_tls()) return next_malloc_stats.get()();
+  const Guard guard(RUBATO_CALLER);
+  next_malloc_stats.get()();
+}
+
+RUBATO_INTERPOSED int mallopt(int option, int value) noexcept {
+  if (!on_own_tls()) return next_mallopt.get()(option, value);
+  const Guard guard(RUBATO_CALLER);
+  return next_mallopt.get()(option, value);
+}
+
+RUBATO_INTERPOSED struct mallinfo mallinfo() noexcept {
+  if (!on_own_tls()) return next_mallinfo.get()();
+  const Guard guard(RUBATO_CALLER);
+  return next_mallinfo.get()();
+}
+
+RUBATO_INTERPOSED struct mallinfo2 mallinfo2() noexcept {
+  if (!on_own_tls()) return next_mallinfo2.get()();
+  const Guard guard(RUBATO_CALLER);
+  return next_mallinfo2.get()();
 }

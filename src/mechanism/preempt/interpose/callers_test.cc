@@ -107,7 +107,8 @@ TEST_F(Callers, interposed_functions_are_never_left_wherever_they_lie) {
         "pthread_mutex_lock", "pthread_mutex_unlock", "pthread_rwlock_rdlock",
         "pthread_rwlock_unlock", "pthread_once", "__cxa_guard_acquire", "__cxa_guard_release",
         "pthread_cond_wait", "pthread_cond_signal", "pthread_spin_lock", "sem_wait", "sched_yield",
-        "flockfile", "funlockfile", "dl_iterate_phdr", "dlopen", "dlclose", "fork"}) {
+        "flockfile", "funlockfile", "dl_iterate_phdr", "dlopen", "dlmopen", "dlclose", "fork",
+        "malloc_trim", "malloc_info", "malloc_stats", "mallopt", "mallinfo", "mallinfo2"}) {
     const auto code = reinterpret_cast<uintptr_t>(dlsym(RTLD_DEFAULT, name));
     EXPECT_EQ(code_kind(code), CodeKind::kUnsafe) << name;
   }

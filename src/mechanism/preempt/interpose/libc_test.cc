@@ -74,6 +74,19 @@ TEST_F(LibcOnFibers, what_falls_due_in_the_allocator_is_honoured_at_its_end) {
   ring_.run();
 }
 
+TEST_F(LibcOnFibers, the_allocator_is_asked_for_its_state_in_a_region) {
+  ring_.add([] {
+    EXPECT_EQ(honoured_by([] { malloc_trim(0); }), 1);
+    EXPECT_EQ(honoured_by([] { EXPECT_GT(mallinfo2().uordblks, 0u); }), 1);
+    EXPECT_EQ(honoured_by([] { mallopt(M_TOP_PAD, 128 * 1024); }), 1);
+    FILE* const nowhere = fopen("/dev/null", "w");
+    ASSERT_NE(nowhere, nullptr);
+    EXPECT_EQ(honoured_by([&] { EXPECT_EQ(malloc_info(0, nowhere), 0); }), 1);
+    fclose(nowhere);
+  });
+  ring_.run();
+}
+
 TEST_F(LibcOnFibers, errno_outlives_what_happens_at_the_end_of_a_section) {
   set_pending_preemption_handler([] { errno = EDOM; });
   ring_.add([] {
@@ -124,8 +137,10 @@ TEST_F(LibcOnFibers, callbacks_under_a_lock_of_libc_are_sections) {
 
 TEST_F(LibcOnFibers, an_object_loaded_by_a_fiber_is_known_at_once) {
   ring_.add([] {
-    void* object = dlopen(RUBATO_LATE_OBJECT, RTLD_NOW);
+    void* object = dlmopen(LM_ID_BASE, RUBATO_LATE_OBJECT, RTLD_NOW);
     ASSERT_NE(object, nullptr) << dlerror();
+    EXPECT_EQ(dlopen(RUBATO_LATE_OBJECT, RTLD_NOW), object);
+    EXPECT_EQ(dlclose(object), 0);
     const auto code = reinterpret_cast<uintptr_t>(dlsym(object, "rubato_late_object_answer"));
     EXPECT_EQ(code_kind(code), CodeKind::kSafe);
     EXPECT_EQ(dlclose(object), 0);

@@ -22,12 +22,21 @@ using rubato::interpose::on_plain_thread;
 
 RUBATO_NEXT(dl_iterate_phdr);
 RUBATO_NEXT(dlopen);
+RUBATO_NEXT(dlmopen);
 RUBATO_NEXT(dlclose);
 RUBATO_NEXT(fork);
 
 RUBATO_NEVER_LEFT void* dlopen_in_region(const char* file, int mode, const void* caller) {
   const Guard guard(caller);
   void* object = next_dlopen.get()(file, mode);
+  rubato::interpose::code_changed();
+  return object;
+}
+
+RUBATO_NEVER_LEFT void* dlmopen_in_region(Lmid_t space, const char* file, int mode,
+                                          const void* caller) {
+  const Guard guard(caller);
+  void* object = next_dlmopen.get()(space, file, mode);
   rubato::interpose::code_changed();
   return object;
 }
@@ -44,6 +53,11 @@ RUBATO_INTERPOSED int dl_iterate_phdr(int (*callback)(dl_phdr_info*, size_t, voi
 RUBATO_INTERPOSED void* dlopen(const char* file, int mode) noexcept {
   if (on_plain_thread()) return next_dlopen.get()(file, mode);
   return dlopen_in_region(file, mode, RUBATO_CALLER);
+}
+
+RUBATO_INTERPOSED void* dlmopen(Lmid_t space, const char* file, int mode) noexcept {
+  if (on_plain_thread()) return next_dlmopen.get()(space, file, mode);
+  return dlmopen_in_region(space, file, mode, RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int dlclose(void* object) noexcept {
