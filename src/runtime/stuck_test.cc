@@ -4,6 +4,7 @@
 // the C library. They run on one worker, under every policy, so that a request that is not left
 // where it is stuck hangs the test.
 #include <gtest/gtest.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -131,6 +132,22 @@ TEST_P(Stuck, who_waits_in_the_kernel_lets_its_holder_run) {
         while (taken != 0) bare_futex(taken, FUTEX_WAIT_PRIVATE, 1);
       });
   EXPECT_GE(times_left(), 1u);
+}
+
+TEST_P(Stuck, who_waits_under_a_lock_of_the_loader_lets_others_run) {
+  std::atomic<uint32_t> taken{0};
+  const auto callback = [](dl_phdr_info*, size_t, void* argument) {
+    auto& word = *static_cast<std::atomic<uint32_t>*>(argument);
+    while (word != 0) bare_futex(word, FUTEX_WAIT_PRIVATE, 1);
+    return 1;
+  };
+  run([&] { taken = 1; },
+      [&] {
+        taken = 0;
+        bare_futex(taken, FUTEX_WAKE_PRIVATE, 1);
+      },
+      [&] { EXPECT_EQ(dl_iterate_phdr(callback, &taken), 1); });
+  EXPECT_GE(left(), 1u);
 }
 
 TEST_P(Stuck, who_waits_inside_the_c_library_lets_others_run) {

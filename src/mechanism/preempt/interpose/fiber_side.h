@@ -114,6 +114,23 @@ template <class Block>
 // the caller held the lock, otherwise has the holder close its own. May switch.
 void give(const void* lock, const void* caller);
 
+// A region in which libc may wait for a lock of its own that a suspended request holds. It counts
+// as a lock, so that a request that is stuck there may be left, as one that waits for such a lock
+// in libc's own code may (docs/decisions/020).
+class WaitingGuard {
+ public:
+  [[gnu::always_inline]] explicit WaitingGuard(const void* caller) : caller_(caller) {
+    enter();
+    keep_if_taken(0, this, caller);
+  }
+  [[gnu::always_inline]] ~WaitingGuard() { give(this, caller_); }
+  WaitingGuard(const WaitingGuard&) = delete;
+  WaitingGuard& operator=(const WaitingGuard&) = delete;
+
+ private:
+  const void* const caller_;
+};
+
 // A plain thread has released a lock that it had not taken.
 void note_foreign_release(const void* lock);
 

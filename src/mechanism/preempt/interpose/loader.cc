@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions of libc that call the program back while they hold a lock of theirs, of the loader or
-// of fork: such a callback is a non-preemptible region. The two that change what is loaded also
-// have the code map read again.
+// of fork: such a callback is a non-preemptible region. Those that change what is loaded also have
+// the code map read again. iconv_open and others of libc open objects without a call of these, and
+// may be left there while they wait; so who waits for them here may be left, too.
 //
 // dlopen looks at its return address for the caller's search path (RUNPATH, $ORIGIN), so on plain
 // threads it is jumped to, not called; the target is compiled with sibling calls for this. The code
@@ -17,8 +18,8 @@
 
 namespace {
 
-using rubato::interpose::Guard;
 using rubato::interpose::on_plain_thread;
+using rubato::interpose::WaitingGuard;
 
 RUBATO_NEXT(dl_iterate_phdr);
 RUBATO_NEXT(dlopen);
@@ -27,7 +28,7 @@ RUBATO_NEXT(dlclose);
 RUBATO_NEXT(fork);
 
 RUBATO_NEVER_LEFT void* dlopen_in_region(const char* file, int mode, const void* caller) {
-  const Guard guard(caller);
+  const WaitingGuard guard(caller);
   void* object = next_dlopen.get()(file, mode);
   rubato::interpose::code_changed();
   return object;
@@ -35,7 +36,7 @@ RUBATO_NEVER_LEFT void* dlopen_in_region(const char* file, int mode, const void*
 
 RUBATO_NEVER_LEFT void* dlmopen_in_region(Lmid_t space, const char* file, int mode,
                                           const void* caller) {
-  const Guard guard(caller);
+  const WaitingGuard guard(caller);
   void* object = next_dlmopen.get()(space, file, mode);
   rubato::interpose::code_changed();
   return object;
@@ -46,7 +47,7 @@ RUBATO_NEVER_LEFT void* dlmopen_in_region(Lmid_t space, const char* file, int mo
 RUBATO_INTERPOSED int dl_iterate_phdr(int (*callback)(dl_phdr_info*, size_t, void*),
                                       void* argument) {
   if (on_plain_thread()) return next_dl_iterate_phdr.get()(callback, argument);
-  const Guard guard(RUBATO_CALLER);
+  const WaitingGuard guard(RUBATO_CALLER);
   return next_dl_iterate_phdr.get()(callback, argument);
 }
 
@@ -66,7 +67,7 @@ RUBATO_INTERPOSED int dlclose(void* object) noexcept {
     rubato::interpose::code_changed();
     return rc;
   }
-  const Guard guard(RUBATO_CALLER);
+  const WaitingGuard guard(RUBATO_CALLER);
   const int rc = next_dlclose.get()(object);
   rubato::interpose::code_changed();
   return rc;
