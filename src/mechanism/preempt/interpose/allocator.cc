@@ -37,7 +37,7 @@ RUBATO_NEXT(malloc_stats);
 RUBATO_NEXT(mallopt);
 RUBATO_NEXT(mallinfo2);
 // Its declaration says that it is deprecated.
-constinit rubato::interpose::Next<struct mallinfo()> next_mallinfo("mallinfo");
+RUBATO_NEXT_OF(mallinfo, struct mallinfo());
 
 // Set while the thread is in find() of Next.
 __attribute__((tls_model("initial-exec"))) thread_local constinit bool t_finding = false;

@@ -212,6 +212,12 @@ RUBATO_NEVER_LEFT void* find_next(const char* name) {
   return found;
 }
 
+void find_all(void* (*find)(const char* name)) {
+  for (AnyNext** next = __start_rubato_next; next != __stop_rubato_next; ++next) {
+    static_cast<void>((*next)->find_by(find));
+  }
+}
+
 }  // namespace rubato::interpose
 
 RUBATO_INTERPOSED void rubato_interpose_attach(const RubatoInterposeHooks* hooks) {
@@ -219,6 +225,7 @@ RUBATO_INTERPOSED void rubato_interpose_attach(const RubatoInterposeHooks* hooks
   static constinit std::atomic<bool> registered{false};
   if (!registered.exchange(true)) {
     pthread_atfork(nullptr, nullptr, rubato::interpose::forget_runtime);
+    rubato::interpose::find_all([](const char* name) { return dlsym(RTLD_NEXT, name); });
   }
   g_hooks.store(hooks, std::memory_order_release);
 }

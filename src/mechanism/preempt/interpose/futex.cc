@@ -31,8 +31,7 @@ using rubato::interpose::Patience;
 using rubato::interpose::after;
 using rubato::interpose::futex;
 
-constinit rubato::interpose::Next<long(long, long, long, long, long, long, long)> next_syscall(
-    "syscall");
+RUBATO_NEXT_OF(syscall, long(long, long, long, long, long, long, long));
 
 constexpr int64_t kWaitMaxNs = 10'000'000;
 

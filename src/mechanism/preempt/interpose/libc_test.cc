@@ -20,6 +20,7 @@
 
 #include "mechanism/preempt/code_map.h"
 #include "mechanism/preempt/interpose/held_locks.h"
+#include "mechanism/preempt/interpose/next.h"
 #include "mechanism/preempt/interpose/testing/ring.h"
 #include "mechanism/preempt/preempt_disable.h"
 
@@ -83,6 +84,17 @@ TEST_F(LibcOnFibers, the_allocator_is_asked_for_its_state_in_a_region) {
     ASSERT_NE(nowhere, nullptr);
     EXPECT_EQ(honoured_by([&] { EXPECT_EQ(malloc_info(0, nowhere), 0); }), 1);
     fclose(nowhere);
+  });
+  ring_.run();
+}
+
+// The loader that is asked for them may be locked by a request that has been left.
+TEST_F(LibcOnFibers, functions_of_libc_are_known_before_they_are_called) {
+  ring_.add([] {
+    interpose::find_all([](const char* name) -> void* {
+      ADD_FAILURE() << name;
+      return nullptr;
+    });
   });
   ring_.run();
 }
