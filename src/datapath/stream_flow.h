@@ -312,9 +312,10 @@ class StreamFlow : public Request {
   bool close_when_sent_ = false;  // close_after of a finished request
   size_t batch_bytes_ = 0;        // of requests since replies last left
   size_t turn_bytes_ = 0;         // received since a poll last gave the flow its turn
-  // Of the request in flight, in a flow that keeps the order:
+  // Of the request in flight, in a flow that keeps the order: its bytes, and where the replies to
+  // those before it end (ReplyBuffer::mark).
   size_t frame_length_ = 0;
-  uint64_t reply_begins_ = 0;     // behind the replies to those before it
+  uint64_t reply_begins_ = 0;
   size_t frame_wanted_ = 0;       // of the incomplete one, 0 = unknown
   size_t frame_tried_ = 0;        // unread bytes when the request was last seen to be incomplete
   uint64_t room_from_ = 0;        // the flow that is closed to make room here, 0 = none

@@ -81,14 +81,21 @@ template <class Function>
   return next.get_by(find);
 }
 
+// Calls libc's function, in a region where it might be interrupted.
+template <class Function, class... Arguments>
+[[gnu::always_inline]] inline auto in_region(Function* next, const void* caller,
+                                             Arguments... arguments) {
+  if (!on_own_tls()) return next(arguments...);
+  const Guard guard(caller);
+  return next(arguments...);
+}
+
 }  // namespace
 
 RUBATO_INTERPOSED void* malloc(size_t bytes) noexcept {
   auto* next = ready(next_malloc);
   if (__builtin_expect(next == nullptr, 0)) return allocate_early(bytes);
-  if (!on_own_tls()) return next(bytes);
-  const Guard guard(RUBATO_CALLER);
-  return next(bytes);
+  return in_region(next, RUBATO_CALLER, bytes);
 }
 
 RUBATO_INTERPOSED void* calloc(size_t count, size_t bytes) noexcept {
@@ -97,18 +104,14 @@ RUBATO_INTERPOSED void* calloc(size_t count, size_t bytes) noexcept {
     size_t all = 0;
     return __builtin_mul_overflow(count, bytes, &all) ? nullptr : allocate_early(all);
   }
-  if (!on_own_tls()) return next(count, bytes);
-  const Guard guard(RUBATO_CALLER);
-  return next(count, bytes);
+  return in_region(next, RUBATO_CALLER, count, bytes);
 }
 
 RUBATO_INTERPOSED void free(void* memory) noexcept {
   if (__builtin_expect(is_early(memory), 0)) return;
   auto* next = ready(next_free);
   if (next == nullptr) return;
-  if (!on_own_tls()) return next(memory);
-  const Guard guard(RUBATO_CALLER);
-  next(memory);
+  in_region(next, RUBATO_CALLER, memory);
 }
 
 RUBATO_INTERPOSED void* realloc(void* memory, size_t bytes) noexcept {
@@ -119,68 +122,48 @@ RUBATO_INTERPOSED void* realloc(void* memory, size_t bytes) noexcept {
     const size_t old_bytes = is_early(memory) ? early_size(memory) : 0;
     return std::memcpy(moved, memory, old_bytes < bytes ? old_bytes : bytes);
   }
-  if (!on_own_tls()) return next(memory, bytes);
-  const Guard guard(RUBATO_CALLER);
-  return next(memory, bytes);
+  return in_region(next, RUBATO_CALLER, memory, bytes);
 }
 
 RUBATO_INTERPOSED int posix_memalign(void** memory, size_t alignment, size_t bytes) noexcept {
   auto* next = ready(next_posix_memalign);
   if (next == nullptr) return ENOMEM;
-  if (!on_own_tls()) return next(memory, alignment, bytes);
-  const Guard guard(RUBATO_CALLER);
-  return next(memory, alignment, bytes);
+  return in_region(next, RUBATO_CALLER, memory, alignment, bytes);
 }
 
 RUBATO_INTERPOSED void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
   auto* next = ready(next_aligned_alloc);
   if (next == nullptr) return nullptr;
-  if (!on_own_tls()) return next(alignment, bytes);
-  const Guard guard(RUBATO_CALLER);
-  return next(alignment, bytes);
+  return in_region(next, RUBATO_CALLER, alignment, bytes);
 }
 
 RUBATO_INTERPOSED void* memalign(size_t alignment, size_t bytes) noexcept {
   auto* next = ready(next_memalign);
   if (next == nullptr) return nullptr;
-  if (!on_own_tls()) return next(alignment, bytes);
-  const Guard guard(RUBATO_CALLER);
-  return next(alignment, bytes);
+  return in_region(next, RUBATO_CALLER, alignment, bytes);
 }
 
 // These hold the locks of all threads' lists while they make system calls.
 RUBATO_INTERPOSED int malloc_trim(size_t pad_bytes) noexcept {
-  if (!on_own_tls()) return next_malloc_trim.get()(pad_bytes);
-  const Guard guard(RUBATO_CALLER);
-  return next_malloc_trim.get()(pad_bytes);
+  return in_region(next_malloc_trim.get(), RUBATO_CALLER, pad_bytes);
 }
 
 RUBATO_INTERPOSED int malloc_info(int options, FILE* to) noexcept {
-  if (!on_own_tls()) return next_malloc_info.get()(options, to);
-  const Guard guard(RUBATO_CALLER);
-  return next_malloc_info.get()(options, to);
+  return in_region(next_malloc_info.get(), RUBATO_CALLER, options, to);
 }
 
 RUBATO_INTERPOSED void malloc_stats() noexcept {
-  if (!on_own_tls()) return next_malloc_stats.get()();
-  const Guard guard(RUBATO_CALLER);
-  next_malloc_stats.get()();
+  in_region(next_malloc_stats.get(), RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int mallopt(int option, int value) noexcept {
-  if (!on_own_tls()) return next_mallopt.get()(option, value);
-  const Guard guard(RUBATO_CALLER);
-  return next_mallopt.get()(option, value);
+  return in_region(next_mallopt.get(), RUBATO_CALLER, option, value);
 }
 
 RUBATO_INTERPOSED struct mallinfo mallinfo() noexcept {
-  if (!on_own_tls()) return next_mallinfo.get()();
-  const Guard guard(RUBATO_CALLER);
-  return next_mallinfo.get()();
+  return in_region(next_mallinfo.get(), RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED struct mallinfo2 mallinfo2() noexcept {
-  if (!on_own_tls()) return next_mallinfo2.get()();
-  const Guard guard(RUBATO_CALLER);
-  return next_mallinfo2.get()();
+  return in_region(next_mallinfo2.get(), RUBATO_CALLER);
 }
