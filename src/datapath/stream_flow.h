@@ -291,7 +291,8 @@ class StreamFlow : public Request {
   }
   // Requests that were handed out and whose finisher is not through with the flow. Any thread.
   uint32_t in_service() const {
-    return handed_.load(std::memory_order_relaxed) - left_.load(std::memory_order_acquire);
+    const uint32_t left = left_.load(std::memory_order_acquire);  // first: no more than were handed
+    return handed_.load(std::memory_order_relaxed) - left;
   }
   FlowRequest& take_spare();
   void recycle(FlowRequest& request);

@@ -108,6 +108,11 @@ using rubato::virt::plain_write;
   int __tsan_atomic##bits##_compare_exchange_weak(volatile type* at, type* expected,               \
                                                   type value, int order, int) {                    \
     return compare_exchange(at, expected, value, order, RUBATO_PLACE);                             \
+  }                                                                                                \
+  type __tsan_atomic##bits##_compare_exchange_val(volatile type* at, type expected, type value,    \
+                                                  int order, int) {                                \
+    compare_exchange(at, &expected, value, order, RUBATO_PLACE);                                   \
+    return expected;                                                                               \
   }
 
 #define RUBATO_MODIFY(bits, type, name, result)                                                    \

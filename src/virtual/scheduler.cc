@@ -49,6 +49,8 @@ Scheduler::Scheduler(const WorldOptions& options)
     : options_(options),
       same_(options.in_step ? Nanos(1) : Nanos()),
       ahead_(std::max(same_, options.lead)),
+      accesses_matter_(options.stall_one_in > 0 || options.write_stall_one_in > 0 ||
+                       options.count_lines),
       prng_(options.seed),
       stacks_(kStackBytes, kThreadsMax),
       agenda_(options.in_step),
@@ -57,11 +59,17 @@ Scheduler::Scheduler(const WorldOptions& options)
   first->thread_pointer = rubato::thread_pointer();
   first->clock = first->runs_since = kBegin;
   first->away = kBegin - Instant();
+  first->free = options.first_is_free;
   recorder_.begin();
   recorder_.note_thread(0);
   me_ = first.get();
   threads_.push_back(std::move(first));
   agenda_.add();
+  const int64_t access = options.access.count();
+  for (size_t die = 0; die < access_prices_.size(); ++die) {
+    const int64_t drawn = static_cast<int64_t>(die) * (access + kNano) >> 8;
+    access_prices_[die] = Nanos((access / 2 + drawn) / kNano);
+  }
   sees_plain_accesses_ = options.plain_access > Nanos() || options.plain_stall_one_in > 0 ||
                          options.count_lines;
   if (options.stall_one_in > 0) until_stall_ = 1 + prng_.below(2 * options.stall_one_in);
@@ -258,13 +266,18 @@ void Scheduler::go_round(const Rounds& rounds, Instant until) {
 
 void Scheduler::end_rounds(const Words::Marks& threads) {
   const Instant now = running().clock;
-  for (const auto& thread : threads_) {
-    if (!threads.test(Words::mark_of(thread->number))) continue;
-    thread->spin.news();
-    if (thread->rounds.length == Nanos()) continue;
-    const Instant next = thread->rounds.end_of_round(now);
-    if (next < agenda_.at(thread->number)) set_next(*thread, next);
+  const auto end_those_of = [&](VirtualThread& thread) {
+    thread.spin.news();
+    if (thread.rounds.length == Nanos()) return;
+    const Instant next = thread.rounds.end_of_round(now);
+    if (next < agenda_.at(thread.number)) set_next(thread, next);
+  };
+  constexpr size_t kShared = Words::kMarks - 1;
+  for (size_t i = threads._Find_first(); i < kShared; i = threads._Find_next(i)) {
+    end_those_of(*threads_[i]);
   }
+  if (!threads.test(kShared)) return;
+  for (size_t i = kShared; i < threads_.size(); ++i) end_those_of(*threads_[i]);
 }
 
 Instant Scheduler::read_clock() {
@@ -304,6 +317,17 @@ Nanos Scheduler::draw_between(Nanos least, Nanos most) {
   const double low = std::log(static_cast<double>(least.count()));
   const double high = std::log(static_cast<double>(most.count()));
   return Nanos(static_cast<int64_t>(std::exp(low + (high - low) * prng_.uniform())));
+}
+
+void Scheduler::meet_read(const void* at) {
+  if (--until_stall_ == 0) stall();
+  if (options_.count_lines) lines_.read(running_, at);
+}
+
+void Scheduler::meet_write(const void* at) {
+  if (--until_stall_ == 0) stall();
+  if (--until_write_stall_ == 0) stall_at_write();
+  if (options_.count_lines) lines_.write(running_, at);
 }
 
 void Scheduler::stall() {
@@ -394,6 +418,11 @@ void Scheduler::stop_for(Nanos time) {
 
 WorldCounts Scheduler::counts() const {
   WorldCounts counts = counts_;
+  for (const auto& thread : threads_) {
+    if (thread->number == 0) continue;
+    counts.accesses += thread->accesses;
+    counts.plain_accesses += thread->plain_accesses;
+  }
   counts.lines_fetched = lines_.fetched();
   counts.lines_taken = lines_.taken();
   counts.line_taken_most = lines_.taken_most();

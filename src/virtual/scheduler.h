@@ -3,6 +3,7 @@
 // Scheduler: the threads of one world, and which of them goes on. For the library's own files.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -25,6 +26,10 @@ namespace rubato::virt {
 // A thread of the world. It finds its thread-local storage in a block that is lent to it.
 struct VirtualThread {
   Context context;  // valid while another thread runs
+  Instant clock;
+  uint64_t accesses = 0;
+  bool free = false;  // its accesses and system calls cost nothing
+  Spin spin;
   std::unique_ptr<TlsBlock> tls;
   uintptr_t thread_pointer = 0;  // also its pthread_t
   Stack* stack = nullptr;        // null for the first thread
@@ -32,7 +37,7 @@ struct VirtualThread {
   void* argument = nullptr;
   void* result = nullptr;
   uint32_t number = 0;
-  Instant clock;
+  uint64_t plain_accesses = 0;
   Nanos away;                       // of the clock: waits, stalls and jumps
   const void* waits_for = nullptr;  // null = it can go on
   bool woken = false;               // the last wait was ended by a wake-up
@@ -40,7 +45,6 @@ struct VirtualThread {
   bool joined = false;
   uint32_t locks = 0;  // mutexes that it holds
   std::vector<const void*> words_locked;  // locks of another kind
-  Spin spin;
   Rounds rounds;  // that it is taken to go, until what it looks at is written; mostly none
   Nanos cpu_time() const { return clock - Instant() - away; }
 
@@ -83,19 +87,14 @@ class Scheduler {
   }
   // Atomic accesses: what they do takes effect in the order of time.
   void read(const void* at) {
-    if (--until_stall_ == 0) stall();
-    if (running_ != 0) ++counts_.accesses;
-    if (options_.count_lines) lines_.read(running_, at);
-    advance(access_price());
+    if (accesses_matter_) meet_read(at);
+    access();
     keep_near();
     if (at != nullptr && me_->spin.looks()) words_.look(running_, at);
   }
   void write(const void* at, bool relaxed = false) {
-    if (--until_stall_ == 0) stall();
-    if (--until_write_stall_ == 0) stall_at_write();
-    if (running_ != 0) ++counts_.accesses;
-    if (options_.count_lines) lines_.write(running_, at);
-    advance(access_price());
+    if (accesses_matter_) meet_write(at);
+    access();
     relaxed ? keep_near() : take_turn();
     if (notes_writes()) note_write(at);
   }
@@ -178,23 +177,25 @@ class Scheduler {
     return Nanos((mean.count() / 2 + prng_.below(bound)) / kNano);
   }
   Nanos price(Picos mean) { return free() ? Nanos() : draw_price(mean); }
-  // The same for accesses, of which there are most, of a byte of a draw each.
-  Nanos access_price() {
-    if (free()) return Nanos();
+  // An atomic access takes its time: of most steps, so with a byte of a draw each.
+  void access() {
+    ++me_->accesses;
+    if (free()) return;
     if (dice_ <= 0xff) dice_ = prng_.next() | uint64_t{1} << 63;
-    const auto die = static_cast<int64_t>(dice_ & 0xff);
+    advance(access_prices_[dice_ & 0xff]);
     dice_ >>= 8;
-    const int64_t mean = options_.access.count();
-    return Nanos((mean / 2 + (die * (mean + kNano) >> 8)) / kNano);
   }
-  bool free() const { return running_ == 0 && options_.first_is_free; }
+  // What else happens at one, in worlds where something does.
+  void meet_read(const void* at);
+  void meet_write(const void* at);
+  bool free() const { return me_->free; }
   void advance(Nanos time) {
     me_->clock = me_->clock + time;
   }
   void pass_time() {
     if (switching_) return;  // functions of src/mechanism that switch_to calls
     if (free()) return;
-    if (running_ != 0) ++counts_.plain_accesses;
+    ++me_->plain_accesses;
     advance(options_.plain_access);
     if (--until_plain_stall_ == 0) stall_at_plain();
   }
@@ -239,6 +240,8 @@ class Scheduler {
   const WorldOptions options_;
   const Nanos same_;   // a thread passes on where its clock is so far ahead of another's
   const Nanos ahead_;  // the same in keep_near
+  const bool accesses_matter_;  // they may meet faults, or lines are counted
+  std::array<Nanos, 256> access_prices_;  // by what is drawn
   Prng prng_;
   uint64_t dice_ = 0;  // what is left of a draw, below a mark
   StackPool stacks_;

@@ -64,7 +64,7 @@ class LocalQueue {
   }
 
   // Exact for the owner, a hint for other threads.
-  uint32_t depth() const { return queue_depth(produced(), consumed()); }
+  uint32_t depth() const { return queue_depth(*this); }
 
   // Items ever put and ever taken.
   uint64_t produced() const { return produced_.load(std::memory_order_relaxed); }

@@ -56,7 +56,7 @@ class ManagedQueue {
   }
 
   // Hints, exact while no thread puts or takes.
-  uint32_t depth() const { return queue_depth(produced(), consumed()); }
+  uint32_t depth() const { return queue_depth(*this); }
   uint64_t produced() const { return fresh_.produced(); }
   uint64_t consumed() const { return taken_.load(std::memory_order_relaxed); }
   uint32_t capacity() const { return fresh_.capacity(); }

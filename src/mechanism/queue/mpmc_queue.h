@@ -93,7 +93,7 @@ class MpmcQueue {
 
   // A hint, exact while no thread puts or takes. Counts items whose producer or consumer is not yet
   // done.
-  uint32_t depth() const { return queue_depth(produced(), consumed()); }
+  uint32_t depth() const { return queue_depth(*this); }
 
   // Items ever claimed by producers and by consumers: the two indices that Synergy's congestion
   // test compares over time (Synergy 5.2.3).

@@ -65,7 +65,7 @@ class OrderedQueue {
 
   // Hints, exact while no thread puts or takes. first_key: the key of the item that is taken next,
   // kNoKey = empty.
-  uint32_t depth() const { return queue_depth(produced(), consumed()); }
+  uint32_t depth() const { return queue_depth(*this); }
   uint64_t first_key() const { return first_.load(std::memory_order_relaxed); }
 
   // Items ever put and ever taken.

@@ -69,7 +69,7 @@ class SpscQueue {
   }
 
   // A hint, exact when neither side moves.
-  uint32_t depth() const { return queue_depth(produced(), consumed()); }
+  uint32_t depth() const { return queue_depth(*this); }
 
   // Items ever put and ever taken.
   uint64_t produced() const { return produced_.load(std::memory_order_relaxed); }

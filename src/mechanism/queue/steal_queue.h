@@ -87,7 +87,7 @@ class StealQueue {
   }
 
   // A hint, exact while no thread puts or takes.
-  uint32_t depth() const { return queue_depth(produced(), consumed()); }
+  uint32_t depth() const { return queue_depth(*this); }
 
   // Items ever put and ever taken.
   uint64_t produced() const { return produced_.load(std::memory_order_relaxed); }

@@ -57,8 +57,12 @@ inline uint64_t queue_slots(uint32_t capacity) {
   return capacity < 2 ? 2 : capacity;
 }
 
-// Items between two indices that were read at different times, each possibly stale.
-constexpr uint32_t queue_depth(uint64_t produced, uint64_t consumed) {
+// Items between two indices that are read one after the other, each possibly stale. What is put
+// or taken in between counts: what was there before is not missed.
+template <class Queue>
+uint32_t queue_depth(const Queue& queue) {
+  const uint64_t consumed = queue.consumed();
+  const uint64_t produced = queue.produced();
   return produced > consumed ? static_cast<uint32_t>(produced - consumed) : 0;
 }
 
