@@ -61,17 +61,10 @@ class LivePlatform {
     return true;
   }
   Request* take_in_group(uint32_t group, bool suspended) {
-    return static_cast<Request*>(context_.shared.groups.take(me(), group, suspended));
+    return static_cast<Request*>(context_.shared.groups.take_own(me(), group, suspended));
   }
   Request* take_from_others(uint32_t group) {
-    for (uint32_t i = 1; i < host().workers(); ++i) {
-      const WorkerId other{(me().value + i) % host().workers()};
-      for (const bool suspended : {false, true}) {
-        Job* const job = context_.shared.groups.take(other, group, suspended);
-        if (job != nullptr) return static_cast<Request*>(job);
-      }
-    }
-    return nullptr;
+    return static_cast<Request*>(context_.shared.groups.take_from_others(me(), group));
   }
   Nanos lost() const { return context_.meter.lost(); }
   bool waits_in_group(uint32_t group) const {

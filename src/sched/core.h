@@ -346,7 +346,6 @@ class Core {
     if (group == kPolicyGroup) return next_of_policy();
     const bool suspended = groups_.prefers_suspended(group);
     if (Request* request = platform_.take_in_group(group, suspended)) return request;
-    if (Request* request = platform_.take_in_group(group, !suspended)) return request;
     groups_.is_empty(group);
     return nullptr;
   }

@@ -45,7 +45,8 @@
 //   put_in_group(request, suspended)
 //                             into the queue of those that were preempted, or have just come; false
 //                             = full. Wakes a worker if this one does not come to it soon
-//   take_in_group(group, suspended)    from this worker's queue; null = it is empty
+//   take_in_group(group, suspended)    from this worker's queues, from the one with those that were
+//                             preempted first or last; null = they are empty
 //   take_from_others(group)   from any worker's queues; null = they are empty
 //   waits_in_group(group)     does one wait at this worker?
 //   lost()                    of the time that the last request had here, without a CPU

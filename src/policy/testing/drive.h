@@ -89,7 +89,9 @@ class Driver {
       return true;
     }
     Request* take_in_group(uint32_t group, bool suspended) {
-      return driver.workers_[id.value].take(group, suspended);
+      DrivenWorker& worker = driver.workers_[id.value];
+      if (Request* preferred = worker.take(group, suspended)) return preferred;
+      return worker.take(group, !suspended);
     }
     Request* take_from_others(uint32_t group) {
       for (DrivenWorker& worker : driver.workers_) {
