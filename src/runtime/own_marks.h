@@ -47,7 +47,8 @@ class OwnMarks {
                       : i == words ? first & ~after & ~bit_of(from)
                                    : words_[at].bits.load(std::memory_order_relaxed);
       for (; bits != 0; bits &= bits - 1) {
-        if (found(WorkerId{at * kBits + static_cast<uint32_t>(std::countr_zero(bits))})) return true;
+        const WorkerId marked{at * kBits + static_cast<uint32_t>(std::countr_zero(bits))};
+        if (found(marked)) return true;
       }
     }
     return false;
