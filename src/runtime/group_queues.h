@@ -40,17 +40,15 @@ class GroupQueues {
   }
   // From this worker's own, first those that were suspended or that have just come. Null = empty.
   Job* take_own(WorkerId me, uint32_t group, bool suspended_first) {
-    if (Job* job = take(me, group, suspended_first)) return job;
-    if (Job* job = take(me, group, !suspended_first)) return job;
-    marks_[group - 1].clear(me);
-    return nullptr;
+    Job* const job = take_either(me, group, suspended_first);
+    if (job == nullptr) marks_[group - 1].clear(me);
+    return job;
   }
   // From those of another worker. Null = they are empty.
   Job* take_from_others(WorkerId me, uint32_t group) {
     Job* job = nullptr;
     marks_[group - 1].any_other(me, [&](WorkerId other) {
-      job = take(other, group, false);
-      if (job == nullptr) job = take(other, group, true);
+      job = take_either(other, group, false);
       return job != nullptr;
     });
     return job;
@@ -75,6 +73,10 @@ class GroupQueues {
   using Queue = StealQueue<Job*>;
   using Pair = std::array<std::unique_ptr<Queue>, 2>;
 
+  Job* take_either(WorkerId worker, uint32_t group, bool suspended_first) {
+    Job* const job = take(worker, group, suspended_first);
+    return job != nullptr ? job : take(worker, group, !suspended_first);
+  }
   Job* take(WorkerId worker, uint32_t group, bool suspended) {
     Queue& from = queue(worker, group, suspended);
     Job* job = nullptr;

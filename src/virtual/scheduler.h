@@ -26,10 +26,12 @@ namespace rubato::virt {
 // A thread of the world. It finds its thread-local storage in a block that is lent to it.
 struct VirtualThread {
   Context context;  // valid while another thread runs
+  // What every access touches.
   Instant clock;
   uint64_t accesses = 0;
   bool free = false;  // its accesses and system calls cost nothing
   Spin spin;
+
   std::unique_ptr<TlsBlock> tls;
   uintptr_t thread_pointer = 0;  // also its pthread_t
   Stack* stack = nullptr;        // null for the first thread

@@ -89,14 +89,11 @@ class Driver {
       return true;
     }
     Request* take_in_group(uint32_t group, bool suspended) {
-      DrivenWorker& worker = driver.workers_[id.value];
-      if (Request* preferred = worker.take(group, suspended)) return preferred;
-      return worker.take(group, !suspended);
+      return driver.workers_[id.value].take_either(group, suspended);
     }
     Request* take_from_others(uint32_t group) {
       for (DrivenWorker& worker : driver.workers_) {
-        if (Request* fresh = worker.take(group, false)) return fresh;
-        if (Request* suspended = worker.take(group, true)) return suspended;
+        if (Request* request = worker.take_either(group, false)) return request;
       }
       return nullptr;
     }
@@ -138,6 +135,10 @@ class Driver {
 
     std::deque<DrivenJob*>& group(uint32_t group, bool suspended) {
       return groups[group][suspended ? 1 : 0];
+    }
+    DrivenJob* take_either(uint32_t of, bool suspended_first) {
+      DrivenJob* const job = take(of, suspended_first);
+      return job != nullptr ? job : take(of, !suspended_first);
     }
     DrivenJob* take(uint32_t of, bool suspended) {
       std::deque<DrivenJob*>& from = group(of, suspended);
