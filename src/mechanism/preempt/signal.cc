@@ -3,13 +3,13 @@
 
 #include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/preempt_disable.h"
+#include "mechanism/preempt/thread_table.h"
 
 #include <signal.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -19,31 +19,17 @@
 namespace rubato {
 namespace {
 
-constexpr uint32_t kLinesMax = 1024;
+using Receivers = ThreadTable<InterruptTarget*>;
 
-// `target` is written before `thread` is stored with release, and read after `thread` was loaded
-// with acquire; the thread that does so is the one that wrote it.
-struct Receiver {
-  std::atomic<pid_t> thread{0};  // 0 = free
-  InterruptTarget* target = nullptr;
-};
-
-std::array<Receiver, kLinesMax> g_receivers;
-std::atomic<uint32_t> g_used{0};  // no receiver lies beyond
-std::mutex g_mutex;               // guards the three below and the choice of a receiver
+Receivers g_receivers;
+std::mutex g_mutex;  // guards the two below and changes of the table
 uint32_t g_open = 0;
 struct sigaction g_before {};
 std::atomic<void (*)(int, siginfo_t*, void*)> g_chained{nullptr};
 
-pid_t kernel_thread() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
-
 InterruptTarget* target_here() {
-  const pid_t me = kernel_thread();
-  const uint32_t used = g_used.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < used; ++i) {
-    if (g_receivers[i].thread.load(std::memory_order_acquire) == me) return g_receivers[i].target;
-  }
-  return nullptr;
+  InterruptTarget** const target = g_receivers.here();
+  return target != nullptr ? *target : nullptr;
 }
 
 uintptr_t interrupted_at(const void* context) {
@@ -148,19 +134,19 @@ void unblock() {
 
 class SignalLine final : public InterruptLine {
  public:
-  explicit SignalLine(Receiver& receiver)
+  explicit SignalLine(Receivers::Entry& receiver)
       : receiver_(receiver), process_(::getpid()), thread_(receiver.thread.load()) {}
 
   ~SignalLine() override {
     const std::scoped_lock lock(g_mutex);
-    receiver_.thread.store(0, std::memory_order_release);
+    g_receivers.remove(receiver_);
     if (--g_open == 0) uninstall();
   }
 
   void send() override { static_cast<void>(::syscall(SYS_tgkill, process_, thread_, SIGURG)); }
 
  private:
-  Receiver& receiver_;
+  Receivers::Entry& receiver_;
   const pid_t process_;
   const pid_t thread_;
 };
@@ -171,19 +157,14 @@ int interrupt_signal() { return SIGURG; }
 
 Result<std::unique_ptr<InterruptLine>> open_signal_line(InterruptTarget& target) {
   const std::scoped_lock lock(g_mutex);
-  const auto free = std::find_if(g_receivers.begin(), g_receivers.end(), [](const Receiver& r) {
-    return r.thread.load(std::memory_order_acquire) == 0;
-  });
-  if (free == g_receivers.end()) {
-    return Error{"no more than " + std::to_string(kLinesMax) + " threads can be interrupted"};
+  Receivers::Entry* const receiver = g_receivers.add(&target);
+  if (receiver == nullptr) {
+    return Error{"no more than " + std::to_string(Receivers::kThreadsMax) +
+                 " threads can be interrupted"};
   }
   if (g_open++ == 0) install();
-  free->target = &target;
-  free->thread.store(kernel_thread(), std::memory_order_release);
-  const auto used = static_cast<uint32_t>(free - g_receivers.begin()) + 1;
-  g_used.store(std::max(used, g_used.load(std::memory_order_relaxed)), std::memory_order_release);
   unblock();
-  return std::unique_ptr<InterruptLine>(std::make_unique<SignalLine>(*free));
+  return std::unique_ptr<InterruptLine>(std::make_unique<SignalLine>(*receiver));
 }
 
 }  // namespace rubato
