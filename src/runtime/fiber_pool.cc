@@ -10,13 +10,23 @@
 namespace rubato {
 namespace {
 
+// Each is a thread that sleeps. A request that waits for the loader, while these cannot be made,
+// takes one.
+constexpr uint32_t kTlsAhead = 16;
+
 // The ending thread of a TLS block was never a worker's, even if its fiber ran on one.
 void forget_worker() { set_current_worker(nullptr); }
+
+TlsReserve::Make maker(ThreadKind kind) {
+  return [kind] { return TlsBlock::make(&forget_worker, kind); };
+}
 
 }  // namespace
 
 FiberPool::FiberPool(size_t stack_bytes, uint32_t max_fibers, bool with_tls)
     : with_tls_(with_tls),
+      tls_(std::min(kTlsAhead, max_fibers),
+           maker(with_tls ? ThreadKind::kOwnsTls : ThreadKind::kBorrowsTls)),
       stacks_(stack_bytes, max_fibers),
       parked_(std::bit_ceil(max_fibers)) {}
 
@@ -26,18 +36,21 @@ FiberPool::~FiberPool() {
   for (auto& loop : all_) fiber_finish(loop->fiber);
 }
 
-std::unique_ptr<LoopFiber> FiberPool::make_unstarted() const {
-  auto loop = std::make_unique<LoopFiber>();
-  if (!with_tls_) return loop;
-  loop->tls = TlsBlock::make(&forget_worker);
-  return loop->tls != nullptr ? std::move(loop) : nullptr;
+LoopFiber* FiberPool::make(FiberEntry entry, void* runtime) {
+  return make_with(&TlsReserve::take, entry, runtime);
 }
 
-LoopFiber* FiberPool::make(FiberEntry entry, void* runtime) {
+LoopFiber* FiberPool::make_first(FiberEntry entry, void* runtime) {
+  return make_with(&TlsReserve::make, entry, runtime);
+}
+
+LoopFiber* FiberPool::make_with(std::unique_ptr<TlsBlock> (TlsReserve::*from)(), FiberEntry entry,
+                                void* runtime) {
   Stack* stack = stacks_.take();
   if (stack == nullptr) return nullptr;
-  auto fresh = make_unstarted();  // takes long: not under the lock
-  if (fresh == nullptr) {
+  auto fresh = std::make_unique<LoopFiber>();
+  if (with_tls_) fresh->tls = (tls_.*from)();  // takes long: not under the lock
+  if (with_tls_ && fresh->tls == nullptr) {
     stacks_.give(stack);
     return nullptr;
   }
@@ -81,23 +94,6 @@ void FiberPool::ended(LoopFiber* fiber) {
   RUBATO_CHECK(it != all_.end());
   end = std::move(*it);
   all_.erase(it);
-}
-
-std::unique_ptr<TlsBlock> FiberPool::take_tls() {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!spare_tls_blocks_.empty()) {
-      auto spare = std::move(spare_tls_blocks_.back());
-      spare_tls_blocks_.pop_back();
-      return spare;
-    }
-  }
-  return TlsBlock::make(&forget_worker, ThreadKind::kBorrowsTls);
-}
-
-void FiberPool::give_tls(std::unique_ptr<TlsBlock> tls) {
-  const std::scoped_lock lock(mutex_);
-  spare_tls_blocks_.push_back(std::move(tls));
 }
 
 uint64_t FiberPool::made() const {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "mechanism/fiber/fiber.h"
@@ -20,6 +21,7 @@
 #include "mechanism/preempt/tls_block.h"
 #include "mechanism/queue/mpmc_queue.h"
 #include "runtime/fiber_local.h"
+#include "runtime/tls_reserve.h"
 
 namespace rubato {
 
@@ -34,8 +36,10 @@ struct LoopFiber {
   // Where requests are interrupted, set always; otherwise only while the fiber keeps the TLS block
   // in which it was suspended.
   std::unique_ptr<TlsBlock> tls;
-  // Where requests are interrupted: the signals that it blocks, once it has been left.
+  // Where requests are interrupted, once it has been left: the signals that it blocks, and the
+  // alternate signal stack that its request has set.
   std::optional<sigset_t> blocked_signals;
+  std::optional<stack_t> signal_stack;
   FiberLocals locals;
   uint64_t releases = 0;  // FiberPool::releases() when its stack was given back last
 };
@@ -46,9 +50,15 @@ class FiberPool {
   FiberPool(size_t stack_bytes, uint32_t max_fibers, bool with_tls = false);
   ~FiberPool();
 
-  // A fresh fiber that will run entry(LoopFiber*); null = max_fibers are in use, or the system has
-  // no more threads for TLS blocks.
+  // Before the first make() of a pool `with_tls` and the first take_tls(), on a thread that is not
+  // bound to the CPU of a worker. Again: nothing. False: the system has no more threads.
+  bool start_tls_reserve() { return tls_.start(); }
+
+  // A fresh fiber that will run entry(LoopFiber*); null = max_fibers are in use, or there is no TLS
+  // block for it (TlsReserve::take).
   LoopFiber* make(FiberEntry entry, void* runtime);
+  // The same on a thread that runs no request yet, which may wait for its TLS block.
+  LoopFiber* make_first(FiberEntry entry, void* runtime);
 
   // Makes a fiber that is suspended inside recv() available to every worker. The caller has already
   // left the fiber.
@@ -59,10 +69,10 @@ class FiberPool {
   // the fiber's TLS block.
   void ended(LoopFiber* fiber);
 
-  // A TLS block to be shared by the fibers of one worker, made if there is no spare one; null = the
-  // system has no more threads.
-  std::unique_ptr<TlsBlock> take_tls();
-  void give_tls(std::unique_ptr<TlsBlock> tls);
+  // A TLS block to be shared by the fibers of one worker; null: TlsReserve::take, make.
+  std::unique_ptr<TlsBlock> take_tls() { return tls_.take(); }
+  std::unique_ptr<TlsBlock> make_tls() { return tls_.make(); }
+  void give_tls(std::unique_ptr<TlsBlock> tls) { tls_.give(std::move(tls)); }
 
   uint64_t made() const;
   // Fibers that have not ended: none, once the workers have stopped in order.
@@ -77,15 +87,16 @@ class FiberPool {
   uint64_t releases() const { return releases_.load(std::memory_order_relaxed); }
 
  private:
-  std::unique_ptr<LoopFiber> make_unstarted() const;
+  LoopFiber* make_with(std::unique_ptr<TlsBlock> (TlsReserve::*from)(), FiberEntry entry,
+                       void* runtime);
 
   const bool with_tls_;
+  TlsReserve tls_;
   StackPool stacks_;
   MpmcQueue<LoopFiber*> parked_;
   std::atomic<uint64_t> releases_{0};
   mutable std::mutex mutex_;  // guards the members below; not taken to reuse a fiber
   std::vector<std::unique_ptr<LoopFiber>> all_;
-  std::vector<std::unique_ptr<TlsBlock>> spare_tls_blocks_;
   uint64_t made_ = 0;
 };
 

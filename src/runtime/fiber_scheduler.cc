@@ -16,24 +16,45 @@ void change_signal_mask(LoopFiber* from, const LoopFiber* to, const sigset_t& ot
   if (from != nullptr) from->blocked_signals = before;
 }
 
+// The same for the alternate stack, of which a request may set one of its own. `others` is the
+// thread's. A stack that a handler runs on stays, as the kernel wants it.
+void change_signal_stack(LoopFiber* from, const LoopFiber* to, const stack_t& others) {
+  stack_t before{};
+  RUBATO_CHECK(sigaltstack(nullptr, &before) == 0);
+  if ((before.ss_flags & SS_ONSTACK) != 0) return;
+  if (from != nullptr) from->signal_stack.reset();
+  if (from != nullptr && before.ss_sp != others.ss_sp) from->signal_stack = before;
+  const bool has_own = to != nullptr && to->signal_stack.has_value();
+  const stack_t& wanted = has_own ? *to->signal_stack : others;
+  if (wanted.ss_sp != before.ss_sp) sigaltstack(&wanted, nullptr);
+}
+
+// The fibers of a worker share a TLS block, which one that waits keeps.
+bool lends_tls(PreemptMechanism mechanism) {
+  return mechanism == PreemptMechanism::kCheckpoint && interposers_attached() &&
+         TlsBlock::available().ok();
+}
+
 }  // namespace
 
 bool FiberScheduler::prepare() {
-  if (running_ == nullptr) running_ = pool_.make(entry_, runtime_);
+  if ((asynchronous_ || lends_tls(mechanism_)) && !pool_.start_tls_reserve()) return false;
+  if (running_ == nullptr) running_ = pool_.make_first(entry_, runtime_);
   return running_ != nullptr;
 }
 
 void FiberScheduler::attach() {
   fiber_adopt_thread(thread_fiber_);
   own_thread_pointer_ = thread_pointer();
-  if (asynchronous_) return;
-  interposers_mark_thread(ThreadKind::kSharesTls);
-  const bool lends = mechanism_ == PreemptMechanism::kCheckpoint && interposers_attached() &&
-                     TlsBlock::available().ok();
-  if (lends) tls_ = pool_.take_tls();
+  if (!asynchronous_) interposers_mark_thread(ThreadKind::kSharesTls);
+  if (lends_tls(mechanism_)) tls_ = pool_.make_tls();
+  if (!switches_tls()) return;
+  credentials_ = CredentialsOfThread::announce();
+  RUBATO_CHECK(credentials_ != nullptr);
 }
 
 void FiberScheduler::detach() {
+  credentials_.reset();
   interposers_mark_thread(ThreadKind::kPlain);
   tls_.reset();
 }
@@ -41,7 +62,10 @@ void FiberScheduler::detach() {
 // run() stays on this worker: its stack is the thread's own.
 bool FiberScheduler::run() {
   RUBATO_DCHECK(running_ != nullptr);
-  if (asynchronous_) pthread_sigmask(SIG_SETMASK, nullptr, &blocked_signals_);
+  if (asynchronous_) {
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked_signals_);
+    RUBATO_CHECK(sigaltstack(nullptr, &signal_stack_) == 0);
+  }
   while (running_ != nullptr) {
     LoopFiber* loop = running_;
     switch_tls(nullptr, loop);
@@ -94,7 +118,10 @@ bool FiberScheduler::keep_tls() {
 }
 
 void FiberScheduler::change_tls_block(LoopFiber* from, const LoopFiber* to) {
-  if (asynchronous_) change_signal_mask(from, to, blocked_signals_);
+  if (asynchronous_) {
+    change_signal_mask(from, to, blocked_signals_);
+    change_signal_stack(from, to, signal_stack_);
+  }
   if (from != nullptr && from->tls == nullptr) fiber_keep_exceptions(from->fiber);
   uintptr_t pointer = own_thread_pointer_;
   if (to != nullptr) pointer = (to->tls != nullptr ? to->tls : tls_)->pointer();

@@ -15,7 +15,8 @@
 // share one, and a request that is left half-way through code that knows nothing of fibers keeps it
 // until the next checkpoint or its end; the worker goes on with another one. turn_to() changes
 // thread-local storage to that of the fiber: variables there are to be set after the call, and
-// looked up again. Where every fiber has a TLS block, each has a signal mask too.
+// looked up again. Where every fiber has a TLS block, each has a signal mask and an alternate
+// signal stack too.
 //
 // Used on the worker's own thread only.
 #pragma once
@@ -30,6 +31,7 @@
 
 #include "base/check.h"
 #include "mechanism/fiber/fiber.h"
+#include "mechanism/preempt/credentials.h"
 #include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/mechanism.h"
 #include "runtime/fiber_pool.h"
@@ -195,6 +197,8 @@ class FiberScheduler {
   Left left_;                       // the request on the fiber just left
   uintptr_t own_thread_pointer_ = 0;
   sigset_t blocked_signals_{};  // the thread's own, and those of a fiber that is new
+  stack_t signal_stack_{};      // the thread's own, and that of a fiber that has set none
+  std::unique_ptr<CredentialsOfThread> credentials_;  // where TLS blocks are switched
   std::unique_ptr<TlsBlock> tls_;  // for the fibers that have none; null = the thread's own
 };
 

@@ -17,11 +17,14 @@
 #include <cfenv>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mechanism/clock/clock.h"
@@ -372,6 +375,17 @@ TEST_P(Interrupts, signals_are_blocked_by_the_request_that_blocks_them) {
   }
 }
 
+// Of a thread, by its folder in /proc.
+gid_t effective_group(const std::filesystem::path& thread) {
+  std::ifstream status(thread / "status");
+  for (std::string word; status >> word;) {
+    gid_t real = 0;
+    gid_t effective = 0;
+    if (word == "Gid:" && status >> real >> effective) return effective;
+  }
+  return static_cast<gid_t>(-1);
+}
+
 const void* signal_stack() {
   stack_t stack{};
   sigaltstack(nullptr, &stack);
@@ -399,6 +413,74 @@ TEST_P(Interrupts, threads_keep_their_signal_stacks) {
   start(server);
   while (preemptions < 100) call_all(server, "AAAAAA");
   EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(Interrupts, signal_stack_that_a_request_sets_moves_with_it) {
+  LetterServer& server = make("ps", 2);
+  std::atomic<uint32_t> preemptions{0};
+  std::atomic<int> wrong{0};
+  server.app.on('A') = [&](Request& request) {
+    std::vector<char> memory(size_t{64} * 1024);
+    stack_t own{};
+    own.ss_sp = memory.data();
+    own.ss_size = memory.size();
+    stack_t before{};
+    sigaltstack(&own, &before);
+    foreign_checksum(150'000, 1.0);
+    preemptions += request.preemptions;
+    if (signal_stack() != memory.data()) ++wrong;
+    sigaltstack(&before, nullptr);
+  };
+  server.app.on('B') = [&](Request&) {
+    const void* const first = signal_stack();
+    foreign_checksum(20'000, 1.0);
+    if (first == nullptr) ++wrong;
+  };
+  start(server);
+  while (preemptions < 100) call_all(server, "ABABABAB");
+  EXPECT_EQ(wrong, 0);
+}
+
+// POSIX has all threads change. Hangs where one does not answer.
+TEST_P(Interrupts, user_and_groups_can_be_changed_by_requests_and_by_others) {
+  LetterServer& server = make("ps", 2);
+  std::atomic<uint32_t> preemptions{0};
+  std::atomic<int> failures{0};
+  const auto change = [&failures] {
+    if (setuid(getuid()) != 0 || setresgid(getgid(), getegid(), getegid()) != 0) ++failures;
+  };
+  server.app.on('A') = [&](Request& request) {
+    foreign_checksum(150'000, 1.0);
+    change();
+    errno = 0;
+    if (geteuid() != 0 && (setuid(0) != -1 || errno != EPERM)) ++failures;
+    foreign_checksum(150'000, 1.0);
+    preemptions += request.preemptions;
+  };
+  start(server);
+  while (preemptions < 100) {
+    call_all(server, "AAAAAA");
+    change();
+  }
+  EXPECT_EQ(failures, 0);
+}
+
+TEST_P(Interrupts, all_threads_have_the_group_that_a_request_changes_to) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may change groups";
+  LetterServer& server = make("ps", 2);
+  constexpr gid_t kOther = 1;
+  server.app.on('O') = [&](Request&) { EXPECT_EQ(setegid(kOther), 0); };
+  server.app.on('R') = [&](Request&) { EXPECT_EQ(setegid(0), 0); };
+  server.app.on('A') = [&](Request&) { foreign_checksum(150'000, 1.0); };
+  start(server);
+  call_all(server, "AAAAAA");
+  for (const auto& [letter, group] : {std::pair{"O", kOther}, std::pair{"R", gid_t{0}}}) {
+    call_all(server, letter);
+    EXPECT_EQ(getegid(), group);
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+      EXPECT_EQ(effective_group(thread.path()), group) << thread.path();
+    }
+  }
 }
 
 volatile int g_stop = 0;

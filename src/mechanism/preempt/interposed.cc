@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "mechanism/preempt/code_map.h"
+#include "mechanism/preempt/credentials.h"
 #include "mechanism/preempt/interpose/hooks.h"
 #include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/preempt_disable.h"
@@ -47,7 +48,7 @@ RUBATO_NEVER_LEFT void leave_region(const void* caller) {
 }
 
 constexpr RubatoInterposeHooks kHooks{enter_region, leave_region, yield_for_lock,
-                                      may_yield_for_lock, code_map_refresh};
+                                      may_yield_for_lock, code_map_refresh, call_as_thread};
 std::atomic<bool> g_attached{false};
 
 // True if a library's call of `name` reaches the object that holds `ours`.

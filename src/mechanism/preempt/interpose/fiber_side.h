@@ -40,6 +40,8 @@ bool in_request();
 void enter();
 void leave(const void* caller);  // may switch, if `caller` may be left; keeps errno
 void code_changed();
+// Makes the call as the worker's thread, in a non-preemptible region.
+void call_as_thread(void (*call)(void*), void* argument);
 
 class Guard {
  public:

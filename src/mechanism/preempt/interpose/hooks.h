@@ -21,6 +21,8 @@ struct RubatoInterposeHooks {
   bool (*is_request)();
   // Objects have been loaded or unloaded: mechanism/preempt/code_map.h.
   void (*code_changed)();
+  // mechanism/preempt/credentials.h
+  void (*call_as_thread)(void (*call)(void*), void* argument);
 };
 
 // The kind of the calling thread for the interposers. Its TLS block is its thread control block: a
