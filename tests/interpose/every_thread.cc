@@ -35,8 +35,9 @@ bool yield() {
 }
 bool always() { return true; }
 void nothing() {}
+void make(void (*call)(void*), void* argument) { call(argument); }
 
-constexpr RubatoInterposeHooks kHooks{enter, leave, yield, always, nothing};
+constexpr RubatoInterposeHooks kHooks{enter, leave, yield, always, nothing, make};
 
 struct Start {
   void* (*body)(void*);
