@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the library into a fresh prefix, builds the examples against it as a stranger would
-(find_package, pkg-config, the static library), runs each one and talks to it over TCP. Exit status
+"""Installs the library into a fresh prefix, compiles each header by itself, builds an example with
+pkg-config and one with the static library, runs them and talks to them over TCP. With find_package
+all are built by tests/documents/test_library.py, which calls the checks of this file. Exit status
 77 is a skip with its reason."""
 
 import argparse
@@ -249,17 +250,6 @@ def check_headers(prefix, compilers):
                 f"-I{prefix / 'include'}", "-", input=f"#include <rubato/{header.name}>\n" * 2)
 
 
-def check_find_package(prefix, examples, work, compilers):
-    build = work / "cmake"
-    run("cmake", "-S", examples, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
-        f"-DCMAKE_C_COMPILER={compilers['c']}", f"-DCMAKE_CXX_COMPILER={compilers['c++']}",
-        "-DCMAKE_BUILD_TYPE=Release")
-    run("cmake", "--build", build)
-    for name, check in CHECKS.items():
-        check(build / f"example_{name}", None)
-        print(f"find_package: {name} answers")
-
-
 def check_pkg_config(prefix, examples, work, compilers):
     """The C example linked with the shared library, a C++ one with the static one."""
     folder = next(prefix.glob("lib*/**/pkgconfig"))
@@ -306,7 +296,6 @@ def main():
         shutil.copytree(args.source / "examples", examples)
         check_headers(prefix, compilers)
         check_exports(prefix)
-        check_find_package(prefix, examples, work, compilers)
         check_pkg_config(prefix, examples, work, compilers)
     return 0
 

@@ -7,11 +7,15 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from documented import ROOT, block, library_commands, words_after
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src/api"))
+
+import install_test  # noqa: E402
+from documented import ROOT, block, library_commands, words_after  # noqa: E402
 
 BUILD = Path(os.environ.get("RUBATO_BUILD", ROOT / "build/dev"))
 BUILD_OF_DOCUMENT = "build/release"
@@ -102,8 +106,10 @@ class Library(unittest.TestCase):
                                     f"--build {BUILD}").replace(BUILD_OF_DOCUMENT, str(BUILD))
             done = run(script, here, PREFIX=str(here / "prefix"))
             self.assertEqual(done.returncode, 0, done.stdout)
-            for made in ("build/examples/example_kv_handler", "kv_handler"):
-                self.assertTrue(os.access(here / made, os.X_OK), made)
+            self.assertTrue(os.access(here / "kv_handler", os.X_OK))
+            for name, check in install_test.CHECKS.items():
+                with self.subTest(example=name):
+                    check(here / f"build/examples/example_{name}", None)
 
 
 if __name__ == "__main__":
