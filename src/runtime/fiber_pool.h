@@ -73,6 +73,7 @@ class FiberPool {
   std::unique_ptr<TlsBlock> take_tls() { return tls_.take(); }
   std::unique_ptr<TlsBlock> make_tls() { return tls_.make(); }
   void give_tls(std::unique_ptr<TlsBlock> tls) { tls_.give(std::move(tls)); }
+  TlsReserve& tls_reserve() { return tls_; }
 
   uint64_t made() const;
   // Fibers that have not ended: none, once the workers have stopped in order.

@@ -29,6 +29,7 @@
 
 #include "mechanism/clock/clock.h"
 #include "mechanism/preempt/code_map.h"
+#include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/preempt_disable.h"
 #include "runtime/fiber_local.h"
@@ -40,7 +41,7 @@ namespace {
 
 using testing::LetterServer;
 
-// Only this program's own code may be left half-way: no library is safe.
+// Only this program's own code may be left half-way: no library is safe, nor the runtime's handler.
 struct ProgramText {
   uintptr_t low = UINTPTR_MAX;
   uintptr_t high = 0;
@@ -57,7 +58,11 @@ int read_program(dl_phdr_info* object, size_t, void*) {
   return 1;  // the program comes first
 }
 
-bool is_no_code_of_the_program(uintptr_t pc) { return pc < g_program.low || pc >= g_program.high; }
+bool is_no_code_of_the_program(uintptr_t pc) {
+  const CodeSpan never_left = never_left_code();
+  return pc < g_program.low || pc >= g_program.high ||
+         (pc >= never_left.low && pc < never_left.high);
+}
 
 // The kernel's thread, without the C library.
 pid_t worker_thread() {
@@ -524,6 +529,37 @@ TEST_P(Interrupts, handlers_on_the_signal_stack_are_not_left) {
 }
 
 // A second interrupt that comes before the first has opened its region.
+void on_usr1(int) {
+  g_handles = true;
+  for (int i = 0; i < 200; ++i) {
+    const PreemptDisableGuard region;
+    foreign_checksum(10'000, 1.0);
+  }
+}
+
+TEST_P(Interrupts, handlers_on_the_signal_stack_are_not_left_where_a_region_ends) {
+  LetterServer& server = make("synergy");
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = &on_usr1;
+  action.sa_flags = SA_ONSTACK;
+  sigaction(SIGUSR1, &action, &before);
+  g_handles = false;
+  std::atomic<bool> handled{false};
+  std::atomic<bool> left{false};
+  server.app.on('L') = [&](Request&) {
+    raise(SIGUSR1);
+    handled = true;
+  };
+  server.app.on('S') = [&](Request&) { left = !handled; };
+  start(server);
+  const uint64_t slow = server.occupy("L\n", g_handles);
+  EXPECT_EQ(server.call(server.connect(), "S\n"), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+  EXPECT_FALSE(left);
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
 TEST_P(Interrupts, interrupted_handlers_are_not_left) {
   LetterServer& server = make("synergy");
   start(server);

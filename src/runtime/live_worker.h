@@ -27,6 +27,7 @@
 
 #include "base/check.h"
 #include "mechanism/fiber/overflow.h"
+#include "mechanism/preempt/signal.h"
 #include "policy/archetype.h"
 #include "runtime/fiber_scheduler.h"
 #include "runtime/idle_loop.h"
@@ -115,10 +116,10 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
 
   // May switch.
   bool checkpoint_slow(bool off_checkpoint) override {
-    if (preemption_disabled()) {
+    if (preemption_disabled() || (preempter_.asynchronous() && on_signal_stack())) {
       set_preemption_pending();
       checkpoint_budget_set(kCheckpointNever);
-      back_to_application(*this);
+      back_to_application(*this, false);
       return false;
     }
     RUBATO_DCHECK(current_ != nullptr);
@@ -136,6 +137,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   // May switch.
   bool yield_for_lock(bool stuck) override {
     RUBATO_DCHECK(current_ != nullptr);
+    const TlsReserve::LeftInside left_inside(context_.shared.fibers.tls_reserve());
     LoopFiber* to = fibers_.keep_tls() ? fibers_.take() : nullptr;
     if (to == nullptr) {
       ++context_.stats.preemptions_denied;

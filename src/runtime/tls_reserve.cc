@@ -16,6 +16,12 @@ struct TlsReserve::State {
   State(uint32_t count, Make making) : ahead(count), make(std::move(making)) {}
 
   bool wants_more() const { return !failed && ready.size() < ahead; }
+  std::unique_ptr<TlsBlock> pop() {
+    std::unique_ptr<TlsBlock> taken = std::move(ready.back());
+    ready.pop_back();
+    asked.notify_one();
+    return taken;
+  }
 
   const uint32_t ahead;
   const Make make;
@@ -35,11 +41,12 @@ TlsReserve::TlsReserve(uint32_t ahead, Make make)
 
 bool TlsReserve::start() {
   if (thread_.joinable()) return true;
-  // It takes no signals that are meant for the process.
-  sigset_t all;
+  // It takes no signals that are meant for the process, only those of its own doing.
+  sigset_t blocked;
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  sigfillset(&blocked);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&blocked, own);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   try {
     thread_ = std::thread([state = state_] { keep_ready(*state); });
   } catch (const std::system_error&) {
@@ -77,6 +84,14 @@ void TlsReserve::keep_ready(State& state) {
 }
 
 std::unique_ptr<TlsBlock> TlsReserve::take() {
+  {
+    const std::scoped_lock lock(state_->mutex);
+    if (!state_->ready.empty()) return state_->pop();
+  }
+  return left_inside_.load(std::memory_order_relaxed) == 0 ? make() : take_from_thread();
+}
+
+std::unique_ptr<TlsBlock> TlsReserve::take_from_thread() {
   std::unique_lock lock(state_->mutex);
   if (state_->ready.empty()) {
     state_->failed = false;
@@ -88,10 +103,7 @@ std::unique_ptr<TlsBlock> TlsReserve::take() {
     if (!answer) state_->held_up = true;
     if (state_->ready.empty()) return nullptr;
   }
-  std::unique_ptr<TlsBlock> taken = std::move(state_->ready.back());
-  state_->ready.pop_back();
-  state_->asked.notify_one();
-  return taken;
+  return state_->pop();
 }
 
 std::unique_ptr<TlsBlock> TlsReserve::make() { return state_->make(); }

@@ -55,7 +55,8 @@ TEST_F(TlsReserveTest, a_thread_that_is_held_up_holds_up_nobody_else) {
       return std::unique_ptr<TlsBlock>();
     });
     ASSERT_TRUE(reserve.start());
-    for (int i = 0; i < 1000; ++i) EXPECT_EQ(reserve.take(), nullptr);  // 10 s if each waited
+    const TlsReserve::LeftInside left(reserve);
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(reserve.take(), nullptr);  // for minutes if each waited
   }
   let_go->count_down();
   went_on->wait();
@@ -72,6 +73,7 @@ TEST_F(TlsReserveTest, a_thread_that_was_held_up_serves_again) {
     return one;
   });
   ASSERT_TRUE(reserve.start());
+  const TlsReserve::LeftInside left(reserve);
   EXPECT_EQ(reserve.take(), nullptr);
   let_go.count_down();
   made.wait(0);
@@ -85,14 +87,23 @@ TEST_F(TlsReserveTest, an_attempt_that_fails_is_made_again_for_who_asks) {
     return ++attempts < 3 ? std::unique_ptr<TlsBlock>() : block();
   });
   ASSERT_TRUE(reserve.start());
+  const TlsReserve::LeftInside left(reserve);
   std::unique_ptr<TlsBlock> one;
   for (int i = 0; i < 3 && one == nullptr; ++i) one = reserve.take();
   EXPECT_NE(one, nullptr);
 }
 
-TEST_F(TlsReserveTest, a_caller_that_may_wait_makes_its_own) {
-  TlsReserve reserve(1, block);
+TEST_F(TlsReserveTest, a_worker_makes_its_own_while_no_request_is_left_inside) {
+  std::latch let_go(1);
+  const auto test = std::this_thread::get_id();
+  TlsReserve reserve(1, [&] {
+    if (std::this_thread::get_id() != test) let_go.wait();
+    return block();
+  });
+  ASSERT_TRUE(reserve.start());
+  EXPECT_NE(reserve.take(), nullptr);
   EXPECT_NE(reserve.make(), nullptr);
+  let_go.count_down();
 }
 
 }  // namespace

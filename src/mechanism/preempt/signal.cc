@@ -62,8 +62,7 @@ bool was_in_system_call([[maybe_unused]] const void* context) {
 #endif
 }
 
-// In a handler of the program's own on the thread's alternate stack. That stays with the thread,
-// whose next signal would overwrite what is left there.
+// The same as on_signal_stack(), of the code that was interrupted.
 bool was_on_signal_stack([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
   const auto* interrupted = static_cast<const ucontext_t*>(context);
@@ -154,6 +153,11 @@ class SignalLine final : public InterruptLine {
 }  // namespace
 
 int interrupt_signal() { return SIGURG; }
+
+bool on_signal_stack() {
+  stack_t present{};
+  return ::sigaltstack(nullptr, &present) == 0 && (present.ss_flags & SS_ONSTACK) != 0;
+}
 
 Result<std::unique_ptr<InterruptLine>> open_signal_line(InterruptTarget& target) {
   const std::scoped_lock lock(g_mutex);

@@ -24,6 +24,10 @@ namespace rubato {
 // The number of the signal.
 int interrupt_signal();
 
+// True in a handler of the program's own on the thread's alternate stack. That stays with the
+// thread, whose next signal would overwrite what a switch leaves there. Takes a system call.
+bool on_signal_stack();
+
 // For the calling thread; fails when too many threads have one.
 Result<std::unique_ptr<InterruptLine>> open_signal_line(InterruptTarget& target);
 
