@@ -45,7 +45,9 @@ bool TlsReserve::start() {
   sigset_t blocked;
   sigset_t before;
   sigfillset(&blocked);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&blocked, own);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
+    sigdelset(&blocked, own);
+  }
   pthread_sigmask(SIG_SETMASK, &blocked, &before);
   try {
     thread_ = std::thread([state = state_] { keep_ready(*state); });

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TlsReserve: TLS blocks for the fibers of a runtime, some of them made ahead by a thread of its
-// own. While a request is left inside libc, because it waits for a lock or is stuck, a worker cannot
-// make one: pthread_create waits for a lock of the loader, which that request may hold, and maybe
-// only this worker can resume it. So it takes one that is ready, or waits a bounded time for the
-// thread, and else does without. That thread may wait for the loader as long as it takes.
+// own. While a request is left inside libc, because it waits for a lock or is stuck, a worker
+// cannot make one: pthread_create waits for a lock of the loader, which that request may hold, and
+// maybe only this worker can resume it. So it takes one that is ready, or waits a bounded time for
+// the thread, and else does without. That thread may wait for the loader as long as it takes.
 //
 // Thread safety: start() and the destructor on one thread, the others on any, at any time.
 #pragma once
@@ -43,8 +43,8 @@ class TlsReserve {
   // inside, by the thread. Null: the system has no more threads, or that one is held up.
   std::unique_ptr<TlsBlock> take();
 
-  // While it exists, a request is or may soon be left for a lock. Relaxed: the worker that leaves it
-  // sees that itself, and another one that does not can wait, since this one goes on.
+  // While it exists, a request is or may soon be left for a lock. Relaxed: the worker that leaves
+  // it sees that itself, and another one that does not can wait, since this one goes on.
   class LeftInside {
    public:
     explicit LeftInside(TlsReserve& reserve) : count_(reserve.left_inside_) {

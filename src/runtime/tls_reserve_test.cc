@@ -56,7 +56,7 @@ TEST_F(TlsReserveTest, a_thread_that_is_held_up_holds_up_nobody_else) {
     });
     ASSERT_TRUE(reserve.start());
     const TlsReserve::LeftInside left(reserve);
-    for (int i = 0; i < 1000; ++i) EXPECT_EQ(reserve.take(), nullptr);  // for minutes if each waited
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(reserve.take(), nullptr);  // 500 s if each waited
   }
   let_go->count_down();
   went_on->wait();
