@@ -165,7 +165,7 @@ TEST_P(Stuck, who_sleeps_and_looks_in_turn_lets_others_run) {
       [&] {
         while (!done) usleep(100);
       });
-  EXPECT_GE(left(), 1u);
+  EXPECT_GE(times_left(), 1u);
 }
 
 TEST_P(Stuck, who_must_not_be_preempted_is_not_left) {

@@ -35,9 +35,10 @@ bool yield() {
 }
 bool always() { return true; }
 void nothing() {}
+uint32_t none() { return 0; }
 void make(void (*call)(void*), void* argument) { call(argument); }
 
-constexpr RubatoInterposeHooks kHooks{enter, leave, yield, always, nothing, make};
+constexpr RubatoInterposeHooks kHooks{enter, leave, yield, always, nothing, make, none};
 
 struct Start {
   void* (*body)(void*);

@@ -11,6 +11,7 @@
 #include "mechanism/preempt/interpose/hooks.h"
 #include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/preempt_disable.h"
+#include "mechanism/preempt/signal.h"
 
 #pragma weak rubato_interpose_attach
 #pragma weak rubato_interpose_thread
@@ -47,8 +48,9 @@ RUBATO_NEVER_LEFT void leave_region(const void* caller) {
   if (!stays) honour_pending();
 }
 
-constexpr RubatoInterposeHooks kHooks{enter_region, leave_region, yield_for_lock,
-                                      may_yield_for_lock, code_map_refresh, call_as_thread};
+constexpr RubatoInterposeHooks kHooks{enter_region,       leave_region,     yield_for_lock,
+                                      may_yield_for_lock, code_map_refresh, call_as_thread,
+                                      interrupts_taken};
 std::atomic<bool> g_attached{false};
 
 // True if a library's call of `name` reaches the object that holds `ours`.

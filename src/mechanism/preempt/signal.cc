@@ -19,6 +19,8 @@
 namespace rubato {
 namespace {
 
+[[gnu::tls_model("initial-exec")]] thread_local constinit uint32_t t_interrupts = 0;
+
 using Receivers = ThreadTable<InterruptTarget*>;
 
 Receivers g_receivers;
@@ -98,6 +100,7 @@ bool is_ours(const siginfo_t& info) {
 RUBATO_NEVER_LEFT void on_signal(int number, siginfo_t* info, void* context) {
   preempt_disable();
   const int saved = errno;
+  ++t_interrupts;
   if (InterruptTarget* target = target_here(); target != nullptr && is_ours(*info)) {
     interrupt(*target, context);
   } else if (!is_ours(*info)) {
@@ -151,6 +154,12 @@ class SignalLine final : public InterruptLine {
 };
 
 }  // namespace
+
+// Not inlined: after a switch the fiber may be on another thread.
+[[gnu::noinline]] uint32_t interrupts_taken() {
+  asm volatile("");
+  return t_interrupts;
+}
 
 int interrupt_signal() { return SIGURG; }
 

@@ -21,6 +21,9 @@
 
 namespace rubato {
 
+// How often the calling fiber, or thread, has been interrupted by the signal. It wraps.
+uint32_t interrupts_taken();
+
 // The number of the signal.
 int interrupt_signal();
 

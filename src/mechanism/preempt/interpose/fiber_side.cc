@@ -127,6 +127,8 @@ void code_changed() {
 
 void call_as_thread(void (*call)(void*), void* argument) { hooks().call_as_thread(call, argument); }
 
+uint32_t interrupts() { return hooks().interrupts(); }
+
 bool Deadline::valid() const {
   return at == nullptr || (at->tv_nsec >= 0 && at->tv_nsec < kNanosPerSecond);
 }

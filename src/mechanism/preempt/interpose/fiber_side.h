@@ -42,6 +42,8 @@ void leave(const void* caller);  // may switch, if `caller` may be left; keeps e
 void code_changed();
 // Makes the call as the worker's thread, in a non-preemptible region.
 void call_as_thread(void (*call)(void*), void* argument);
+// How often the caller was interrupted by the runtime's signal.
+uint32_t interrupts();
 
 class Guard {
  public:

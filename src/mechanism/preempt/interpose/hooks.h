@@ -23,6 +23,8 @@ struct RubatoInterposeHooks {
   void (*code_changed)();
   // mechanism/preempt/credentials.h
   void (*call_as_thread)(void (*call)(void*), void* argument);
+  // How often the caller was interrupted by the runtime's signal: mechanism/preempt/signal.h.
+  uint32_t (*interrupts)();
 };
 
 // The kind of the calling thread for the interposers. Its TLS block is its thread control block: a
