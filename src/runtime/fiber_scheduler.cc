@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/fiber_scheduler.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "mechanism/preempt/interposed.h"
 
 namespace rubato {
@@ -17,16 +20,18 @@ void change_signal_mask(LoopFiber* from, const LoopFiber* to, const sigset_t& ot
 }
 
 // The same for the alternate stack, of which a request may set one of its own. `others` is the
-// thread's. A stack that a handler runs on stays, as the kernel wants it.
+// thread's. A stack that a handler runs on stays, as the kernel wants it. Called in the TLS block
+// of `from`. Most fibers set none, and cost no system call. (Ours are not to count as theirs.)
 void change_signal_stack(LoopFiber* from, const LoopFiber* to, const stack_t& others) {
+  const bool has_own = to != nullptr && to->signal_stack.has_value();
+  if (!has_own && (from == nullptr || !interposed_signal_stack_set())) return;
+  const stack_t& wanted = has_own ? *to->signal_stack : others;
   stack_t before{};
-  RUBATO_CHECK(sigaltstack(nullptr, &before) == 0);
+  RUBATO_CHECK(syscall(SYS_sigaltstack, nullptr, &before) == 0);
   if ((before.ss_flags & SS_ONSTACK) != 0) return;
   if (from != nullptr) from->signal_stack.reset();
   if (from != nullptr && before.ss_sp != others.ss_sp) from->signal_stack = before;
-  const bool has_own = to != nullptr && to->signal_stack.has_value();
-  const stack_t& wanted = has_own ? *to->signal_stack : others;
-  if (wanted.ss_sp != before.ss_sp) sigaltstack(&wanted, nullptr);
+  if (wanted.ss_sp != before.ss_sp) syscall(SYS_sigaltstack, &wanted, nullptr);
 }
 
 // The fibers of a worker share a TLS block, which one that waits keeps.

@@ -16,6 +16,7 @@
 #pragma weak rubato_interpose_attach
 #pragma weak rubato_interpose_thread
 #pragma weak rubato_interpose_locks_held
+#pragma weak rubato_interpose_signal_stack_set
 
 namespace rubato {
 namespace {
@@ -86,6 +87,10 @@ bool interposers_attached() { return g_attached.load(std::memory_order_acquire);
 
 uint32_t interposed_locks_held() {
   return interposers_attached() ? rubato_interpose_locks_held() : 0;
+}
+
+bool interposed_signal_stack_set() {
+  return interposers_attached() && rubato_interpose_signal_stack_set();
 }
 
 void interposers_mark_thread(ThreadKind kind) {

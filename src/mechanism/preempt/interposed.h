@@ -18,6 +18,9 @@ bool interposers_attached();
 // The locks that the calling fiber has taken by the interposers; each is an open region.
 uint32_t interposed_locks_held();
 
+// Has the calling fiber, which has a TLS block of its own, ever set an alternate signal stack?
+bool interposed_signal_stack_set();
+
 enum class ThreadKind {
   kPlain,           // runs no fibers
   kSharesTls,  // fibers run on it, by its own thread control block

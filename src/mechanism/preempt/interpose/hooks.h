@@ -50,6 +50,9 @@ void rubato_interpose_code(uintptr_t* low, uintptr_t* high);
 // The locks that the calling fiber holds, each with its region.
 uint32_t rubato_interpose_locks_held(void);
 
+// Has the calling fiber, in its TLS block, ever set an alternate signal stack?
+bool rubato_interpose_signal_stack_set(void);
+
 // For the calling thread; from any kind to any other while no lock is held. Without hooks it stays
 // plain.
 void rubato_interpose_thread(int kind);
