@@ -11,8 +11,9 @@ namespace rubato {
 namespace {
 
 // Each is a thread that sleeps. A request that waits for the loader, while these cannot be made,
-// takes one.
+// takes one; where fibers share them, only a few requests at a time do.
 constexpr uint32_t kTlsAhead = 16;
+constexpr uint32_t kSharedTlsAhead = 4;
 
 // The ending thread of a TLS block was never a worker's, even if its fiber ran on one.
 void forget_worker() { set_current_worker(nullptr); }
@@ -25,7 +26,7 @@ TlsReserve::Make maker(ThreadKind kind) {
 
 FiberPool::FiberPool(size_t stack_bytes, uint32_t max_fibers, bool with_tls)
     : with_tls_(with_tls),
-      tls_(std::min(kTlsAhead, max_fibers),
+      tls_(std::min(with_tls ? kTlsAhead : kSharedTlsAhead, max_fibers),
            maker(with_tls ? ThreadKind::kOwnsTls : ThreadKind::kBorrowsTls)),
       stacks_(stack_bytes, max_fibers),
       parked_(std::bit_ceil(max_fibers)) {}
