@@ -38,19 +38,10 @@ FiberPool::~FiberPool() {
 }
 
 LoopFiber* FiberPool::make(FiberEntry entry, void* runtime) {
-  return make_with(&TlsReserve::take, entry, runtime);
-}
-
-LoopFiber* FiberPool::make_first(FiberEntry entry, void* runtime) {
-  return make_with(&TlsReserve::make, entry, runtime);
-}
-
-LoopFiber* FiberPool::make_with(std::unique_ptr<TlsBlock> (TlsReserve::*from)(), FiberEntry entry,
-                                void* runtime) {
   Stack* stack = stacks_.take();
   if (stack == nullptr) return nullptr;
   auto fresh = std::make_unique<LoopFiber>();
-  if (with_tls_) fresh->tls = (tls_.*from)();  // takes long: not under the lock
+  if (with_tls_) fresh->tls = tls_.take();  // takes long: not under the lock
   if (with_tls_ && fresh->tls == nullptr) {
     stacks_.give(stack);
     return nullptr;

@@ -57,8 +57,6 @@ class FiberPool {
   // A fresh fiber that will run entry(LoopFiber*); null = max_fibers are in use, or there is no TLS
   // block for it (TlsReserve::take).
   LoopFiber* make(FiberEntry entry, void* runtime);
-  // The same on a thread that runs no request yet, which may wait for its TLS block.
-  LoopFiber* make_first(FiberEntry entry, void* runtime);
 
   // Makes a fiber that is suspended inside recv() available to every worker. The caller has already
   // left the fiber.
@@ -69,9 +67,8 @@ class FiberPool {
   // the fiber's TLS block.
   void ended(LoopFiber* fiber);
 
-  // A TLS block to be shared by the fibers of one worker; null: TlsReserve::take, make.
+  // A TLS block to be shared by the fibers of one worker, or null: TlsReserve::take.
   std::unique_ptr<TlsBlock> take_tls() { return tls_.take(); }
-  std::unique_ptr<TlsBlock> make_tls() { return tls_.make(); }
   void give_tls(std::unique_ptr<TlsBlock> tls) { tls_.give(std::move(tls)); }
   TlsReserve& tls_reserve() { return tls_; }
 
@@ -88,9 +85,6 @@ class FiberPool {
   uint64_t releases() const { return releases_.load(std::memory_order_relaxed); }
 
  private:
-  LoopFiber* make_with(std::unique_ptr<TlsBlock> (TlsReserve::*from)(), FiberEntry entry,
-                       void* runtime);
-
   const bool with_tls_;
   TlsReserve tls_;
   StackPool stacks_;

@@ -44,7 +44,7 @@ bool lends_tls(PreemptMechanism mechanism) {
 
 bool FiberScheduler::prepare() {
   if ((asynchronous_ || lends_tls(mechanism_)) && !pool_.start_tls_reserve()) return false;
-  if (running_ == nullptr) running_ = pool_.make_first(entry_, runtime_);
+  if (running_ == nullptr) running_ = pool_.make(entry_, runtime_);
   return running_ != nullptr;
 }
 
@@ -52,7 +52,7 @@ void FiberScheduler::attach() {
   fiber_adopt_thread(thread_fiber_);
   own_thread_pointer_ = thread_pointer();
   if (!asynchronous_) interposers_mark_thread(ThreadKind::kSharesTls);
-  if (lends_tls(mechanism_)) tls_ = pool_.make_tls();
+  if (lends_tls(mechanism_)) tls_ = pool_.take_tls();
   if (!switches_tls()) return;
   credentials_ = CredentialsOfThread::announce();
   RUBATO_CHECK(credentials_ != nullptr);

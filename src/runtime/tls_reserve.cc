@@ -90,7 +90,7 @@ std::unique_ptr<TlsBlock> TlsReserve::take() {
     const std::scoped_lock lock(state_->mutex);
     if (!state_->ready.empty()) return state_->pop();
   }
-  return left_inside_.load(std::memory_order_relaxed) == 0 ? make() : take_from_thread();
+  return left_inside_.load(std::memory_order_relaxed) == 0 ? state_->make() : take_from_thread();
 }
 
 std::unique_ptr<TlsBlock> TlsReserve::take_from_thread() {
@@ -107,8 +107,6 @@ std::unique_ptr<TlsBlock> TlsReserve::take_from_thread() {
   }
   return state_->pop();
 }
-
-std::unique_ptr<TlsBlock> TlsReserve::make() { return state_->make(); }
 
 void TlsReserve::give(std::unique_ptr<TlsBlock> block) {
   const std::scoped_lock lock(state_->mutex);

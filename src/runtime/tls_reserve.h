@@ -58,10 +58,6 @@ class TlsReserve {
     std::atomic<uint32_t>& count_;
   };
 
-  // One that the calling thread makes, which no request waits for. Null: the system has no more
-  // threads.
-  std::unique_ptr<TlsBlock> make();
-
   // A block that no fiber uses any more, for the next take().
   void give(std::unique_ptr<TlsBlock> block);
 

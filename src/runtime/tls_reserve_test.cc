@@ -102,7 +102,7 @@ TEST_F(TlsReserveTest, a_worker_makes_its_own_while_no_request_is_left_inside) {
   });
   ASSERT_TRUE(reserve.start());
   EXPECT_NE(reserve.take(), nullptr);
-  EXPECT_NE(reserve.make(), nullptr);
+  EXPECT_NE(reserve.take(), nullptr);
   let_go.count_down();
 }
 
