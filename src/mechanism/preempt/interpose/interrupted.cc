@@ -2,8 +2,7 @@
 //
 // System calls that a signal ends with EINTR even where its handler wants them restarted: see
 // signal(7). In a request that the runtime has interrupted they are made again, for the rest of
-// their time; other signals end them. Left out: calls on sockets with a timeout of their own
-// (SO_RCVTIMEO, SO_SNDTIMEO).
+// their time; other signals end them. Those of sockets are in transfers.cc.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/msg.h>
@@ -17,7 +16,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "mechanism/preempt/interpose/fiber_side.h"
+#include "mechanism/preempt/interpose/interrupted.h"
 #include "mechanism/preempt/interpose/next.h"
 
 // With _FORTIFY_SOURCE poll and ppoll are these; no header declares them otherwise.
@@ -27,9 +26,9 @@ extern "C" int __ppoll_chk(pollfd* fds, nfds_t count, const timespec* timeout, c
 
 namespace {
 
-using rubato::interpose::in_request;
-using rubato::interpose::interrupts;
-using rubato::interpose::on_own_tls;
+using rubato::interpose::may_be_interrupted;
+using rubato::interpose::SeenInterrupts;
+using rubato::interpose::TimeLeft;
 
 RUBATO_NEXT(poll);
 RUBATO_NEXT(__poll_chk);
@@ -53,54 +52,17 @@ RUBATO_NEXT(semtimedop);
 RUBATO_NEXT(msgsnd);
 RUBATO_NEXT(msgrcv);
 
-// Elsewhere the calls are libc's.
-bool may_be_interrupted() { return on_own_tls() && in_request(); }
-
 // `call` answers -1 with an errno. What it waits for, it waits for from the start each time.
 template <class Call>
 auto again(Call call) {
   for (;;) {
-    const uint32_t before = interrupts();
+    const SeenInterrupts seen;
     const auto rc = call();
-    if (rc != -1 || errno != EINTR || interrupts() == before) return rc;
+    if (!seen.ended(rc)) return rc;
   }
 }
 
-constexpr int64_t kNanosPerSecond = 1'000'000'000;
 constexpr int64_t kNanosPerMilli = 1'000'000;
-constexpr int64_t kSecondsMost = 4'000'000'000;  // of longer ones all is left, always
-
-// What is left of the time that a call was given.
-class TimeLeft {
- public:
-  // Null: it has no end.
-  explicit TimeLeft(const timespec* timeout) : given_(timeout) {
-    // What libc is to refuse is passed on as it came.
-    if (timeout == nullptr || timeout->tv_sec < 0 || timeout->tv_sec > kSecondsMost ||
-        timeout->tv_nsec < 0 || timeout->tv_nsec >= kNanosPerSecond) {
-      return;
-    }
-    end_ns_ = now_ns() + timeout->tv_sec * kNanosPerSecond + timeout->tv_nsec;
-  }
-
-  const timespec* get() {
-    if (end_ns_ == 0) return given_;
-    const int64_t left = std::max<int64_t>(end_ns_ - now_ns(), 0);
-    left_ = {left / kNanosPerSecond, left % kNanosPerSecond};
-    return &left_;
-  }
-
- private:
-  static int64_t now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * kNanosPerSecond + now.tv_nsec;
-  }
-
-  const timespec* const given_;
-  timespec left_{};
-  int64_t end_ns_ = 0;  // of CLOCK_MONOTONIC; 0 = none
-};
 
 // The same in milliseconds; negative: it has no end.
 class MillisLeft {
@@ -127,9 +89,9 @@ class MillisLeft {
 int sleep_again(clockid_t clock, int flags, const timespec& time, timespec& left) {
   timespec next = time;
   for (;;) {
-    const uint32_t before = interrupts();
+    const SeenInterrupts seen;
     const int error = next_clock_nanosleep.get()(clock, flags, &next, &left);
-    if (error != EINTR || interrupts() == before) return error;
+    if (error != EINTR || !seen.more()) return error;
     if ((flags & TIMER_ABSTIME) == 0) next = left;
   }
 }
