@@ -109,7 +109,9 @@ type Executor struct {
 }
 
 // New starts the workers.
-func New(options Options) (*Executor, error) {
+func New(options Options) (*Executor, error) { return create(options, false) }
+
+func create(options Options, inLoop bool) (*Executor, error) {
 	var scheduler C.rubato_options
 	C.rubato_options_init(&scheduler, C.sizeof_rubato_options)
 	scheduler.workers = C.uint32_t(options.Workers)
@@ -127,7 +129,7 @@ func New(options Options) (*Executor, error) {
 	defer C.free(unsafe.Pointer(held))
 	*held = scheduler
 	C.rubato_executor_options_init(c, C.sizeof_rubato_executor_options)
-	c.scheduler = held
+	c.scheduler, c.in_loop = held, flag(inLoop)
 	if options.MaxTasks != 0 {
 		c.max_tasks = C.uint32_t(options.MaxTasks)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"rubato/internal/tasks"
 )
@@ -152,5 +153,58 @@ func TestAWeightOutOfRangeIsNamed(t *testing.T) {
 	_, err := New(Options{Groups: []Group{{Name: "batch", Weight: 10001}}})
 	if err == nil || !strings.Contains(err.Error(), "batch") {
 		t.Fatal(err)
+	}
+}
+
+func TestALoopOfTheCallersRunsTasks(t *testing.T) {
+	counter := newCounter(t)
+	loop, err := NewLoop(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loop.Close()
+	for loop.Run(time.Millisecond) != LoopIdle {
+	}
+	long := loop.Submit(Attributes{}, tasks.UntilHundred(), counter.C())
+	if state := loop.Run(time.Millisecond); state != LoopMore {
+		t.Fatal("the long task does not give the loop back: ", state)
+	}
+	short := make(chan bool)
+	go func() {
+		all := true
+		for i := 0; i < 100; i++ {
+			end := <-loop.Submit(Attributes{}, tasks.AddOne(), counter.C())
+			all = all && end.Outcome == Finished
+		}
+		short <- all
+	}()
+	for counter.Load() < 100 {
+		if err := loop.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		loop.Run(200 * time.Microsecond)
+	}
+	for loop.Run(time.Millisecond) == LoopMore {
+	}
+	if !<-short {
+		t.Fatal("a short task did not finish")
+	}
+	expect(t, long, Finished)
+}
+
+func TestALoopFinishesItsTasksAsItIsClosed(t *testing.T) {
+	counter := newCounter(t)
+	loop, err := NewLoop(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := loop.Submit(Attributes{}, tasks.AddOne(), counter.C())
+	loop.Close()
+	expect(t, ended, Finished)
+}
+
+func TestALoopRunsNoFunctionsInGo(t *testing.T) {
+	if _, err := NewLoop(Options{ForeignRuntime: true}); err == nil {
+		t.Fatal("a loop with a foreign runtime")
 	}
 }

@@ -5,7 +5,10 @@ use std::any::Any;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::os::raw::{c_char, c_int, c_void};
+use std::os::unix::io::{AsRawFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex};
@@ -234,6 +237,11 @@ impl<T> Shared<T> {
 pub struct Handle<T>(Arc<Shared<T>>);
 
 impl<T> Handle<T> {
+    /// Whether the task has ended, so that [`join`](Handle::join) does not block.
+    pub fn is_ended(&self) -> bool {
+        self.0.state.lock().unwrap().result.is_some()
+    }
+
     /// Blocks the thread until the task has ended; in a task that blocks its worker.
     pub fn join(self) -> Result<T, TaskError> {
         let mut state = self.0.state.lock().unwrap();
@@ -311,6 +319,10 @@ impl Drop for Executor {
 
 impl Executor {
     pub fn new(options: &Options) -> Result<Self, CreateError> {
+        Executor::create(options, false)
+    }
+
+    fn create(options: &Options, in_loop: bool) -> Result<Self, CreateError> {
         let policy = CString::new(options.policy.as_str())
             .map_err(|_| CreateError("policy: a name without null characters".into()))?;
         let names = options.groups.iter().map(|group| CString::new(group.name.as_str()));
@@ -339,6 +351,7 @@ impl Executor {
             ffi::rubato_executor_options_init(&mut c, std::mem::size_of_val(&c));
             c.scheduler = (&scheduler as *const SchedulerOptions).cast();
             c.max_tasks = options.max_tasks;
+            c.in_loop = in_loop.into();
             c.groups = groups.as_ptr();
             c.groups_count = groups.len();
             c.weight = options.weight;
@@ -407,6 +420,63 @@ impl Executor {
             service: time(stats.service_ns),
             waited: time(stats.waited_ns),
         }
+    }
+}
+
+/// Why [`Loop::run`] has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopState {
+    /// Nothing is to be done before the descriptor is readable.
+    Idle,
+    /// Its time is over.
+    More,
+    /// For good.
+    Stopped,
+}
+
+/// An executor without threads, for a loop of the caller's, which watches the descriptor and calls
+/// [`run`](Loop::run) when that is readable, or when the last call returned [`LoopState::More`]. Tasks
+/// run there, on the thread that has made it; a long one gives that back at the end of its slice. They
+/// may be submitted by any thread, through the [`Executor`] that this derefs to. To drop it runs the
+/// tasks to their ends.
+pub struct Loop {
+    executor: Executor,
+    only_its_thread: PhantomData<*const ()>,
+}
+
+impl Loop {
+    /// Of [`Options::workers`] it has one.
+    pub fn new(options: &Options) -> Result<Self, CreateError> {
+        let executor = Executor::create(options, true)?;
+        Ok(Loop { executor, only_its_thread: PhantomData })
+    }
+
+    /// Runs tasks for about the budget, and never blocks. (A [`Handle::join`] before the task has
+    /// ended would wait for ever.)
+    pub fn run(&mut self, budget: Duration) -> LoopState {
+        let nanos = i64::try_from(budget.as_nanos()).unwrap_or(i64::MAX);
+        // SAFETY: on its thread, and not in a task, whose closure cannot hold what is not Send.
+        match unsafe { ffi::rubato_executor_run(self.executor.0, nanos) } {
+            0 => LoopState::Idle,
+            1 => LoopState::More,
+            _ => LoopState::Stopped,
+        }
+    }
+}
+
+impl Deref for Loop {
+    type Target = Executor;
+
+    fn deref(&self) -> &Executor {
+        &self.executor
+    }
+}
+
+impl AsRawFd for Loop {
+    /// Readable when there is something to run; not to be read or closed.
+    fn as_raw_fd(&self) -> RawFd {
+        // SAFETY: any thread.
+        unsafe { ffi::rubato_executor_fd(self.executor.0) }
     }
 }
 

@@ -63,6 +63,8 @@ extern "C" {
     pub fn rubato_executor_create(options: *const ExecutorOptions, error: *mut Error) -> *mut c_void;
     pub fn rubato_executor_stop(executor: *mut c_void);
     pub fn rubato_executor_destroy(executor: *mut c_void);
+    pub fn rubato_executor_run(executor: *mut c_void, budget_ns: i64) -> c_int;
+    pub fn rubato_executor_fd(executor: *mut c_void) -> c_int;
     pub fn rubato_executor_submit(
         executor: *mut c_void,
         attributes: *const TaskAttributes,

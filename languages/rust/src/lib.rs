@@ -16,5 +16,5 @@ pub mod rpc;
 #[cfg(feature = "executor")]
 pub use executor::{
     checkpoint, task_trace, Attributes, Cancellation, CreateError, Ended, Executor, Group,
-    GroupStats, Handle, Options, Outcome, TaskError,
+    GroupStats, Handle, Loop, LoopState, Options, Outcome, TaskError,
 };

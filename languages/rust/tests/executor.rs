@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #![cfg(feature = "executor")]
-use rubato::{checkpoint, Attributes, Cancellation, Ended, Executor, Group, Options, Outcome};
+use rubato::{
+    checkpoint, Attributes, Cancellation, Ended, Executor, Group, Loop, LoopState, Options, Outcome,
+};
 use std::future::Future;
+use std::os::unix::io::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
@@ -162,4 +165,51 @@ fn groups_have_bounds_and_figures_of_their_own() {
 fn a_weight_out_of_range_is_named() {
     let error = with_groups(vec![Group::new("batch", 0)]).err().unwrap().to_string();
     assert!(error.contains("batch") && error.contains("weight"), "{error}");
+}
+
+#[test]
+fn a_loop_of_the_callers_runs_tasks() {
+    let mut looped = Loop::new(&Options::default()).unwrap();
+    let budget = Duration::from_micros(200);
+    while looped.run(budget) != LoopState::Idle {}
+    assert!(!readable(looped.as_raw_fd()));
+    let goes_on = Arc::new(AtomicBool::new(true));
+    let seen = Arc::clone(&goes_on);
+    let long = looped.spawn(&Attributes::default(), move || {
+        while seen.load(Ordering::Relaxed) {
+            // SAFETY: no guard, no thread-local.
+            unsafe { checkpoint() }.unwrap();
+        }
+    });
+    assert!(readable(looped.as_raw_fd()));
+    assert_eq!(looped.run(budget), LoopState::More);
+    let executor: &Executor = &looped;
+    let short = std::thread::scope(|scope| {
+        scope.spawn(|| executor.spawn(&Attributes::default(), || 42)).join().unwrap()
+    });
+    while !short.is_ended() {
+        looped.run(budget);
+    }
+    assert_eq!(short.join().unwrap(), 42);
+    assert!(!long.is_ended());
+    goes_on.store(false, Ordering::Relaxed);
+    drop(looped); // runs what is left
+    long.join().unwrap();
+}
+
+fn readable(fd: RawFd) -> bool {
+    let mut watched = PollFd { fd, events: 1, revents: 0 };
+    // SAFETY: one entry, which poll writes to.
+    unsafe { poll(&mut watched, 1, 0) == 1 }
+}
+
+#[repr(C)]
+struct PollFd {
+    fd: i32,
+    events: i16,
+    revents: i16,
+}
+
+extern "C" {
+    fn poll(fds: *mut PollFd, count: std::os::raw::c_ulong, timeout_ms: i32) -> i32;
 }
