@@ -111,6 +111,11 @@ int pwait_at_epoll() {
   return epoll_pwait(epoll(), &event, 1, kMillis, nullptr);
 }
 
+int pwait2_at_epoll() {
+  epoll_event event{};
+  return epoll_pwait2(epoll(), &event, 1, &kSpan, nullptr);
+}
+
 int wait_for_signal() {
   const sigset_t none = only(SIGRTMAX);
   return sigtimedwait(&none, nullptr, &kSpan);
@@ -128,6 +133,7 @@ std::vector<Call> calls() {
           {"pselect", pselect_pipe},
           {"epoll_wait", wait_at_epoll},
           {"epoll_pwait", pwait_at_epoll},
+          {"epoll_pwait2", pwait2_at_epoll},
           {"nanosleep", std::bind_front(nanosleep, &kSpan, nullptr)},
           {"clock_nanosleep", [] { return clock_nanosleep(CLOCK_REALTIME, 0, &kSpan, nullptr); }},
           {"usleep", std::bind_front(usleep, 4000)},

@@ -38,6 +38,7 @@ RUBATO_NEXT(select);
 RUBATO_NEXT(pselect);
 RUBATO_NEXT(epoll_wait);
 RUBATO_NEXT(epoll_pwait);
+RUBATO_NEXT(epoll_pwait2);
 RUBATO_NEXT(nanosleep);
 RUBATO_NEXT(clock_nanosleep);
 RUBATO_NEXT(usleep);
@@ -162,6 +163,13 @@ RUBATO_INTERPOSED int epoll_pwait(int epoll, epoll_event* events, int most, int 
   }
   MillisLeft left(timeout_ms);
   return again([&] { return next_epoll_pwait.get()(epoll, events, most, left.get(), mask); });
+}
+
+RUBATO_INTERPOSED int epoll_pwait2(int epoll, epoll_event* events, int most,
+                                   const timespec* timeout, const sigset_t* mask) {
+  if (!may_be_interrupted()) return next_epoll_pwait2.get()(epoll, events, most, timeout, mask);
+  TimeLeft left(timeout);
+  return again([&] { return next_epoll_pwait2.get()(epoll, events, most, left.get(), mask); });
 }
 
 RUBATO_INTERPOSED int nanosleep(const timespec* time, timespec* left) {

@@ -4,7 +4,7 @@
 // timeout of their own (SO_RCVTIMEO, SO_SNDTIMEO), which the kernel does not restart after a
 // handler, and transfers that end half-way where otherwise they would have been whole. They go on,
 // for the rest of their time; other signals end them. Left out: sendfile and splice, of which
-// everybody expects less than was asked for.
+// everybody expects less than was asked for, as of the number of messages of recvmmsg and sendmmsg.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -38,6 +38,7 @@ RUBATO_NEXT(__recv_chk);
 RUBATO_NEXT(recvfrom);
 RUBATO_NEXT(__recvfrom_chk);
 RUBATO_NEXT(recvmsg);
+RUBATO_NEXT(recvmmsg);
 RUBATO_NEXT(accept);
 RUBATO_NEXT(accept4);
 RUBATO_NEXT(connect);
@@ -46,6 +47,7 @@ RUBATO_NEXT(writev);
 RUBATO_NEXT(send);
 RUBATO_NEXT(sendto);
 RUBATO_NEXT(sendmsg);
+RUBATO_NEXT(sendmmsg);
 RUBATO_NEXT_OF(ppoll, int(pollfd*, nfds_t, const timespec*, const sigset_t*));
 
 // What a call on a socket waits for: the option that has its timeout, the event that ends it, and
@@ -238,6 +240,14 @@ RUBATO_INTERPOSED ssize_t recvmsg(int fd, msghdr* message, int flags) {
   return again(fd, kIn, [=] { return call(message); });
 }
 
+RUBATO_INTERPOSED int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags,
+                               timespec* timeout) {
+  if (!may_be_interrupted()) return next_recvmmsg.get()(fd, messages, count, flags, timeout);
+  return again(fd, kIn, [=] {
+    return next_recvmmsg.get()(fd, messages, count, flags, timeout);
+  });
+}
+
 RUBATO_INTERPOSED int accept(int fd, sockaddr* from, socklen_t* from_bytes) {
   if (!may_be_interrupted()) return next_accept.get()(fd, from, from_bytes);
   return again(fd, kIn, [=] { return next_accept.get()(fd, from, from_bytes); });
@@ -288,4 +298,9 @@ RUBATO_INTERPOSED ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   if (!may_be_interrupted()) return next_sendmsg.get()(fd, message, flags);
   return whole(fd, kOut, message,
                [=](const msghdr* next) { return next_sendmsg.get()(fd, next, flags); });
+}
+
+RUBATO_INTERPOSED int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
+  if (!may_be_interrupted()) return next_sendmmsg.get()(fd, messages, count, flags);
+  return again(fd, kOut, [=] { return next_sendmmsg.get()(fd, messages, count, flags); });
 }
