@@ -5,6 +5,8 @@
 // handler, and transfers that end half-way where otherwise they would have been whole. They go on,
 // for the rest of their time; other signals end them. Left out: sendfile and splice, of which
 // everybody expects less than was asked for, as of the number of messages of recvmmsg and sendmmsg.
+// (The kernel counts such a timeout in ticks. A call that a signal ends after a tick of its last one
+// answers that its time is over, up to a tick early.)
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
