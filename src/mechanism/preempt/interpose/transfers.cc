@@ -4,8 +4,8 @@
 // timeout of their own (SO_RCVTIMEO, SO_SNDTIMEO), which the kernel does not restart after a
 // handler, and transfers that end half-way where otherwise they would have been whole. They go on,
 // for the rest of their time; other signals end them. Left out: sendfile and splice, of which
-// everybody expects less than was asked for, as of the number of messages of recvmmsg and sendmmsg.
-// (The kernel counts such a timeout in ticks. A call that a signal ends after a tick of its last one
+// everybody expects less than was asked for, and the number of messages of recvmmsg and sendmmsg.
+// (The kernel counts such a timeout in ticks: a call that a signal ends after the last of them
 // answers that its time is over, up to a tick early.)
 #include <poll.h>
 #include <sys/socket.h>
