@@ -190,9 +190,12 @@ pub struct Attributes {
     pub group: u32,
 }
 
+fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
 impl Attributes {
     fn to_c(&self) -> ffi::TaskAttributes {
-        let nanos = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
         ffi::TaskAttributes {
             struct_size: std::mem::size_of::<ffi::TaskAttributes>(),
             kind: self.kind,
@@ -454,9 +457,8 @@ impl Loop {
     /// Runs tasks for about the budget, and never blocks. (A [`Handle::join`] before the task has
     /// ended would wait for ever.)
     pub fn run(&mut self, budget: Duration) -> LoopState {
-        let nanos = i64::try_from(budget.as_nanos()).unwrap_or(i64::MAX);
         // SAFETY: on its thread, and not in a task, whose closure cannot hold what is not Send.
-        match unsafe { ffi::rubato_executor_run(self.executor.0, nanos) } {
+        match unsafe { ffi::rubato_executor_run(self.executor.0, nanos(budget)) } {
             0 => LoopState::Idle,
             1 => LoopState::More,
             _ => LoopState::Stopped,

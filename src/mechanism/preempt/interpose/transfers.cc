@@ -50,7 +50,6 @@ RUBATO_NEXT(send);
 RUBATO_NEXT(sendto);
 RUBATO_NEXT(sendmsg);
 RUBATO_NEXT(sendmmsg);
-RUBATO_NEXT_OF(ppoll, int(pollfd*, nfds_t, const timespec*, const sigset_t*));
 
 // What a call on a socket waits for: the option that has its timeout, the event that ends it, and
 // the error when its time is over.
@@ -66,12 +65,9 @@ constexpr Way kConnecting{SO_SNDTIMEO, POLLOUT, EINPROGRESS};
 // Waits for the rest of a call's time. False, with errno: that is over, or another signal came.
 bool wait_until_ready(int fd, const Way& way, TimeLeft& left) {
   pollfd waiting{fd, way.event, 0};
-  for (;;) {
-    const SeenInterrupts seen;
-    const int ready = next_ppoll.get()(&waiting, 1, left.get(), nullptr);
-    if (ready == 0) errno = way.error;
-    if (!seen.ended(ready)) return ready > 0;
-  }
+  const int ready = ppoll(&waiting, 1, left.get(), nullptr);  // that of interrupted.cc
+  if (ready == 0) errno = way.error;
+  return ready > 0;
 }
 
 // The timeout of a descriptor; 0 = it has none.
