@@ -89,7 +89,7 @@ struct QueueDeclaration {
   Scope scope;
   Sharing sharing;
   uint32_t queue_count = 1;  // of a global declaration: how many queues it stands for
-  bool aged = false;   // the policy asks for oldest()
+  bool aged = false;   // the policy asks for oldest(). Requires kShared
   Order order = Order::kFifo;
 };
 
@@ -137,8 +137,8 @@ struct Served {
 //                           it counts requests of that worker still in the kernel or the NIC
 //   produced(q)             jobs ever put into q, and
 //   consumed(q)             ever taken from it; hints as well, but they never go back
-//   oldest(q)               when the head of q arrived; Instant::never() if q seems empty. A hint:
-//                           it may be the job before. Requires a queue declared `aged`
+//   oldest(q)               when the head of q arrived; Instant::never() if q seems empty. A hint.
+//                           Requires a queue declared `aged`
 //   first_word(q)           policy_word of the job that is taken next; kNoWord if q seems empty. A
 //                           hint. Requires a queue in the order kByWord
 //   busy(w)                 whether worker w has a job now; a hint
@@ -179,10 +179,11 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
 inline constexpr uint64_t kNoWord = UINT64_MAX;
 
 namespace internal {
-constexpr bool orders_fit(std::span<const QueueDeclaration> queues) {
+constexpr bool heads_fit(std::span<const QueueDeclaration> queues) {
   for (const QueueDeclaration& declaration : queues) {
-    if (declaration.order == Order::kFifo) continue;
-    if (declaration.sharing != Sharing::kShared || declaration.aged) return false;
+    const bool plain = declaration.order == Order::kFifo && !declaration.aged;
+    if (!plain && declaration.sharing != Sharing::kShared) return false;
+    if (declaration.order != Order::kFifo && declaration.aged) return false;
   }
   return true;
 }
@@ -214,7 +215,7 @@ concept Policy = requires(typename P::Config config) {
   { P::kSource } -> std::convertible_to<const char*>;
   { P::kPreempts } -> std::convertible_to<Preempts>;
   { std::span<const QueueDeclaration>(P::kQueues) };
-  requires internal::orders_fit(P::kQueues);
+  requires internal::heads_fit(P::kQueues);
   typename P::Worker;
   typename P::Central;
   typename P::Plan;

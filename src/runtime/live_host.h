@@ -54,18 +54,10 @@ class LiveHost {
     return queues_.visit(q, [](auto& queue) { return queue.consumed(); });
   }
   Instant oldest(QueueRef q) {
-    return depth(q) == 0 ? Instant::never() : Instant(queues_.age(q).load(kRelaxed));
+    const uint64_t first = first_key<ByArrival>(q);
+    return first == kNoWord ? Instant::never() : Instant(static_cast<int64_t>(first));
   }
-  uint64_t first_word(QueueRef q) {
-    return queues_.visit(q, [](auto& queue) -> uint64_t {
-      if constexpr (requires { queue.first_key(); }) {
-        static_assert(std::remove_cvref_t<decltype(queue)>::kNoKey == kNoWord);
-        return queue.first_key();
-      } else {
-        check_failed(__FILE__, __LINE__, "the first word of a queue that is not in their order");
-      }
-    });
-  }
+  uint64_t first_word(QueueRef q) { return first_key<ByWord>(q); }
   bool busy(WorkerId worker) {
     return stats_[worker.value]->busy_since_ns.load(kRelaxed) != 0;
   }
@@ -106,21 +98,13 @@ class LiveHost {
     });
   }
   Job* take(QueueRef q) {
-    Job* const taken = queues_.visit(q, [](auto& queue) {
+    return queues_.visit(q, [](auto& queue) {
       Job* job = nullptr;
       return queue.take(job) ? job : nullptr;
     });
-    // The next job arrived no earlier.
-    if (P::kQueues[q.declaration].aged && taken != nullptr) {
-      queues_.age(q).store(taken->arrived.ns(), kRelaxed);
-    }
-    return taken;
   }
   bool put(QueueRef q, Job* job) {
-    const int64_t arrived_ns = job->arrived.ns();
-    const bool first = P::kQueues[q.declaration].aged && depth(q) == 0;
     if (!queues_.visit(q, [job](auto& queue) { return queue.put(job); })) return false;
-    if (first) queues_.age(q).store(arrived_ns, kRelaxed);
     if (kPushes<P> && is_pushed(P::kQueues[q.declaration])) pushed_.set(q.index);
     return true;
   }
@@ -188,6 +172,19 @@ class LiveHost {
  private:
   static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
 
+  // Requires a queue whose items show such a key.
+  template <class Key>
+  uint64_t first_key(QueueRef q) {
+    return queues_.visit(q, [](auto& queue) -> uint64_t {
+      using Queue = std::remove_cvref_t<decltype(queue)>;
+      if constexpr (ShowsKey<Queue, Key>) {
+        static_assert(Queue::kNoKey == kNoWord);
+        return queue.first_key();
+      } else {
+        check_failed(__FILE__, __LINE__, "a queue that does not show this of its head");
+      }
+    });
+  }
   static void add_served(const WorkerStats& stats, uint32_t slot, Served& sum) {
     const TypeStats* type = stats.find_type(slot);
     if (type != nullptr) add_served(*type, sum);

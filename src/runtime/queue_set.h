@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QueueSet<P>: the queues that policy P declares, each of the type that its Sharing and Order need,
+// QueueSet<P>: the queues that policy P declares, each of the type that its declaration needs,
 // picked at compile time. Built before the workers start, never resized. The queue's own rule says
 // which thread may call what: only the worker of the index may put into kOwner and kStealable
 // queues, all threads may do the rest.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -32,14 +31,26 @@ struct ByWord {
   uint64_t operator()(const Job* job) const { return job->policy_word; }
 };
 
-template <Sharing S, Order O>
+// Of queues that show when their head arrived.
+struct ByArrival {
+  uint64_t operator()(const Job* job) const { return static_cast<uint64_t>(job->arrived.ns()); }
+};
+
+template <bool kAged>
+using SharedQueue = std::conditional_t<kAged, MpmcQueue<Job*, StdSync, ByArrival>, MpmcQueue<Job*>>;
+
+template <Sharing S, Order O, bool kAged>
 using QueueFor = std::conditional_t<
     O == Order::kByWord, OrderedQueue<Job*, ByWord>,
     std::conditional_t<
         S == Sharing::kOwner, LocalQueue<Job*>,
         std::conditional_t<S == Sharing::kStealable, StealQueue<Job*>,
                            std::conditional_t<S == Sharing::kManaged, ManagedQueue<Job*>,
-                                              MpmcQueue<Job*>>>>>;
+                                              SharedQueue<kAged>>>>>;
+
+// A queue that shows this key of its head.
+template <class Queue, class Key>
+concept ShowsKey = std::is_same_v<typename Queue::Key, Key>;
 
 // True for a queue that only its worker takes from and other workers may put into.
 constexpr bool is_pushed(const QueueDeclaration& declaration) {
@@ -140,13 +151,11 @@ class QueueSet {
 
   uint32_t queue_count(uint32_t declaration) const { return queue_counts_[declaration]; }
 
-  // Of an `aged` queue: the arrival time of the job that was last at its head, in ns. Relaxed: a
-  // hint that orders nothing.
-  std::atomic<int64_t>& age(QueueRef q) { return ages_[q.declaration][q.index]; }
-
  private:
   template <size_t I>
-  using Queues = std::vector<std::unique_ptr<QueueFor<P::kQueues[I].sharing, P::kQueues[I].order>>>;
+  using QueueOf = QueueFor<P::kQueues[I].sharing, P::kQueues[I].order, P::kQueues[I].aged>;
+  template <size_t I>
+  using Queues = std::vector<std::unique_ptr<QueueOf<I>>>;
 
   template <size_t... I>
   static auto queues_of_all(std::index_sequence<I...>) -> std::tuple<Queues<I>...>;
@@ -160,11 +169,8 @@ class QueueSet {
   void build_queues(uint32_t inbox, uint32_t shared) {
     constexpr QueueDeclaration kDeclaration = P::kQueues[I];
     const bool per_worker = kDeclaration.scope == Scope::kPerWorker;
-    if (kDeclaration.aged) ages_[I] = std::vector<std::atomic<int64_t>>(queue_counts_[I]);
     for (uint32_t index = 0; index < queue_counts_[I]; ++index) {
-      std::get<I>(queues_).push_back(
-          std::make_unique<QueueFor<kDeclaration.sharing, kDeclaration.order>>(
-              per_worker ? inbox : shared));
+      std::get<I>(queues_).push_back(std::make_unique<QueueOf<I>>(per_worker ? inbox : shared));
     }
   }
 
@@ -180,7 +186,6 @@ class QueueSet {
   }
 
   decltype(queues_of_all(std::make_index_sequence<kDeclarations>())) queues_;
-  std::array<std::vector<std::atomic<int64_t>>, kDeclarations> ages_;
   std::array<uint32_t, kDeclarations> queue_counts_{};
 };
 

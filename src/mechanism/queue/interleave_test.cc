@@ -243,6 +243,47 @@ TEST(Interleave, ordered_gives_the_smallest_that_was_left) {
   }));
 }
 
+template <Weaken kWeaken = Weaken{}>
+using KeyedMpmc = MpmcQueue<int, model::Sync<kWeaken>, ItsValue>;
+
+// Beside a producer and a consumer: the key that is shown is of an item that was put, and not of
+// one that this thread has seen leave.
+template <Weaken kWeaken = Weaken{}>
+Report explore_first_keys(const Bounds& bounds) {
+  using Queue = KeyedMpmc<kWeaken>;
+  return model::explore(bounds, [](Execution& run) {
+    auto log = std::make_shared<Log<Queue>>(2);
+    run.thread([log] {
+      for (int item : {1, 2, 3}) log->put_one(0, item);
+    });
+    run.thread([log, &run] {
+      int item = 0;
+      const bool took = log->queue.take(item);
+      if (took) log->taken[0].push_back(item);
+      const uint64_t key = log->queue.first_key();
+      const bool later = key > static_cast<uint64_t>(item) && key <= 3;
+      run.expect(key == Queue::kNoKey || later, "the key of no item that is there");
+    });
+    run.finally([log, &run] {
+      const uint64_t key = log->queue.first_key();
+      int item = 0;
+      const bool took = log->queue.take(item);
+      if (took) log->taken[0].push_back(item);
+      run.expect(took ? key == static_cast<uint64_t>(item) : key == Queue::kNoKey, "another key");
+      log->check(run);
+    });
+  });
+}
+
+TEST(Interleave, mpmc_shows_the_key_of_what_comes_next) {
+  expect_sound(explore_first_keys(within(4, 3)));
+}
+
+TEST(Interleave, checker_notices_keys_without_acquire_or_release) {
+  EXPECT_NE(explore_first_keys<kWeakLoads>(within(2, 2)).failure, "");
+  EXPECT_NE(explore_first_keys<kWeakStores>(within(2, 2)).failure, "");
+}
+
 // Three nodes of a free list, and what two threads do with them.
 template <Weaken kWeaken>
 struct Nodes {

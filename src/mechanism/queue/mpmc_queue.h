@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MpmcQueue: a bounded FIFO ring for any number of producers and consumers, after D. Vyukov's
-// "Bounded MPMC queue" (2010), with batches added. It is the global wait queue of the policies.
+// "Bounded MPMC queue" (2010), with batches added. It is the global wait queue of the policies. If
+// asked to, it shows a key of the item that is taken next: KeyOf()(item) -> uint64_t, read once, by
+// put, while the item is the caller's.
 //
 // Thread safety: every method from any thread. Owns its slots; items are copied in and out.
 //
@@ -19,7 +21,9 @@
 // Memory order, all of it:
 //   A  producer stores number = i + 1 (release) -> consumer loads it (acquire): item is there.
 //   B  consumer stores number = i + slots (release) -> producer loads it (acquire): item was read.
-// The two indices carry no data and are relaxed throughout; A and B order everything.
+// The two indices carry no data and are relaxed throughout; A and B order everything. A key is
+// stored before A and read after it, relaxed: it may be that of a later item in the same slot, if
+// the one that it was asked for has been taken meanwhile.
 //
 // Not lock-free in the strict sense: a producer that is stopped between its claim and its store
 // holds up the consumers behind it (they see "empty"), though never the other producers. Workers
@@ -29,14 +33,20 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include "mechanism/queue/sync.h"
 
 namespace rubato {
 
-template <QueueItem T, class Sync = StdSync>
+struct NoKey {};
+
+template <QueueItem T, class Sync = StdSync, class KeyOf = NoKey>
 class MpmcQueue {
  public:
+  using Key = KeyOf;
+  static constexpr uint64_t kNoKey = UINT64_MAX;
+
   // Requires a power of two. Holds two items if asked for one.
   explicit MpmcQueue(uint32_t capacity)
       : slots_(queue_slots(capacity)), mask_(slots_ - 1), ring_(std::make_unique<Slot[]>(slots_)) {
@@ -50,8 +60,7 @@ class MpmcQueue {
     uint64_t at = 0;
     Slot* slot = nullptr;
     if (!claim_one(produced_, 0, at, slot)) return false;
-    slot->item = item;
-    slot->number.store(at + 1, std::memory_order_release);  // A
+    fill(*slot, at, item);
     return true;
   }
 
@@ -61,9 +70,7 @@ class MpmcQueue {
     uint64_t first = 0;
     const uint64_t count = claim(produced_, 0, items.size(), first);
     for (uint64_t i = 0; i < count; ++i) {
-      Slot& slot = ring_[(first + i) & mask_];
-      slot.item = items[i];
-      slot.number.store(first + i + 1, std::memory_order_release);  // A
+      fill(ring_[(first + i) & mask_], first + i, items[i]);
     }
     return static_cast<uint32_t>(count);
   }
@@ -95,6 +102,18 @@ class MpmcQueue {
   // done.
   uint32_t depth() const { return queue_depth(*this); }
 
+  // The key of the item that is taken next; kNoKey = empty, or its producer has not finished. A
+  // hint, exact while no thread takes.
+  uint64_t first_key() const {
+    static_assert(kShowsKeys, "a queue whose items have no keys");
+    for (uint64_t at = consumed();; at = consumed()) {
+      const Slot& slot = ring_[at & mask_];
+      const uint64_t number = slot.number.load(std::memory_order_acquire);  // A
+      if (number == at + 1) return slot.key.load(std::memory_order_relaxed);
+      if (!overtaken(number, at, 1)) return kNoKey;
+    }
+  }
+
   // Items ever claimed by producers and by consumers: the two indices that Synergy's congestion
   // test compares over time (Synergy 5.2.3).
   uint64_t produced() const { return produced_.load(std::memory_order_relaxed); }
@@ -105,10 +124,23 @@ class MpmcQueue {
   template <class U>
   using Atomic = typename Sync::template Atomic<U>;
 
-  struct Slot {
+  static constexpr bool kShowsKeys = !std::is_same_v<KeyOf, NoKey>;
+
+  struct SlotWithoutKey {
     Atomic<uint64_t> number;
     typename Sync::template Plain<T> item;
   };
+  struct SlotWithKey : SlotWithoutKey {
+    Atomic<uint64_t> key;
+  };
+  using Slot = std::conditional_t<kShowsKeys, SlotWithKey, SlotWithoutKey>;
+
+  // By the producer that has claimed index `at` and with it the slot.
+  static void fill(Slot& slot, uint64_t at, T item) {
+    slot.item = item;
+    if constexpr (kShowsKeys) slot.key.store(KeyOf()(item), std::memory_order_relaxed);
+    slot.number.store(at + 1, std::memory_order_release);  // A
+  }
 
   // How many slots from index `first` on, at most `wanted`, are ready for this side: their number
   // is their index plus `ahead`, 0 for producers and 1 for consumers.

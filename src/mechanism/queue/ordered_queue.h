@@ -26,6 +26,7 @@ namespace rubato {
 template <QueueItem T, class KeyOf, class Sync = StdSync>
 class OrderedQueue {
  public:
+  using Key = KeyOf;
   static constexpr uint64_t kNoKey = UINT64_MAX;
 
   // Requires a power of two.

@@ -3,6 +3,7 @@
 // The behaviour of every queue when one thread uses it: the same tests for all four.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <numeric>
 #include <string>
@@ -103,6 +104,30 @@ TYPED_TEST(QueueTest, counts_all_it_ever_held) {
   EXPECT_EQ(queue.produced(), 11u);
   EXPECT_EQ(queue.consumed(), 10u);
   EXPECT_EQ(queue.depth(), 1u);
+}
+
+struct ItsValue {
+  uint64_t operator()(int item) const { return static_cast<uint64_t>(item); }
+};
+
+TEST(MpmcQueue, shows_the_key_that_comes_next) {
+  using Queue = MpmcQueue<int, StdSync, ItsValue>;
+  Queue queue(2);
+  EXPECT_EQ(queue.first_key(), Queue::kNoKey);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(queue.put(7 + i));
+    EXPECT_EQ(queue.first_key(), i == 0 ? 7u : 6u + static_cast<uint64_t>(i));
+    int item = 0;
+    if (i > 0) {
+      ASSERT_TRUE(queue.take(item));
+    }
+    EXPECT_EQ(queue.first_key(), 7u + static_cast<uint64_t>(i));
+  }
+  std::array<int, 2> items{};
+  EXPECT_EQ(queue.take_batch(items), 1u);
+  EXPECT_EQ(queue.first_key(), Queue::kNoKey);
+  EXPECT_EQ(queue.put_batch(std::array{3, 4}), 2u);
+  EXPECT_EQ(queue.first_key(), 3u);
 }
 
 TYPED_TEST(QueueTest, asked_for_one_holds_at_least_one) {

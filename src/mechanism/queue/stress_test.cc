@@ -180,6 +180,47 @@ TEST(QueueStress, mpmc_between_two_producers_and_two_consumers) {
   EXPECT_EQ(queue.consumed(), 2 * kPerProducer);
 }
 
+constexpr uint64_t kFactor = 2;
+struct ItsDouble {
+  uint64_t operator()(uint64_t item) const { return kFactor * item; }
+};
+
+// A key is that of an item of a producer.
+TEST(QueueStress, mpmc_shows_keys_while_others_put_and_take) {
+  MpmcQueue<uint64_t, StdSync, ItsDouble> queue(64);
+  std::atomic<uint64_t> left{2 * kPerProducer};
+  std::atomic<bool> stop{false};
+  Received received[2];
+  std::vector<std::thread> threads;
+  for (uint64_t p = 0; p < 2; ++p) {
+    threads.emplace_back([&queue, p] {
+      produce(p, [&](std::span<const uint64_t> items) { return queue.put_batch(items); });
+    });
+  }
+  for (uint32_t c = 0; c < 2; ++c) {
+    threads.emplace_back([&, c] {
+      consume(received[c], left, 1 + 3 * c,
+              [&](std::span<uint64_t> out) { return queue.take_batch(out); });
+    });
+  }
+  uint64_t wrong = 0;
+  std::thread reader([&] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      const uint64_t key = queue.first_key();
+      const uint64_t item = key / kFactor;
+      const uint64_t serial = item % (uint64_t{1} << kSerialBits);
+      const bool known = item >> kSerialBits < 2 && serial < kPerProducer;
+      if (key != queue.kNoKey && (key % kFactor != 0 || !known)) ++wrong;
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  stop.store(true, std::memory_order_relaxed);
+  reader.join();
+  expect_all(received, 2);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(queue.first_key(), queue.kNoKey);
+}
+
 TEST(QueueStress, steal_from_an_owner_that_puts_and_takes) {
   StealQueue<uint64_t> queue(64);
   std::atomic<uint64_t> left{kPerProducer};
