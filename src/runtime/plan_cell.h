@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PlanCell: publishes a policy's Plan from one context to all workers. One writer at a time (the
-// caller ensures this), any number of readers, wait-free for the writer.
+// caller ensures this), any number of readers, wait-free for the writer. A plan that is the one
+// before, to the byte, is no news, so that its readers need not copy it.
 //
 // A sequence lock without fences. Ordering: the writer stores the words with release after it has
 // made the version odd, and the even version with release after the words; a reader loads the words
@@ -31,6 +32,7 @@ class PlanCell {
     std::array<uint64_t, kWords> raw{};
     std::memcpy(raw.data(), &plan, sizeof(Plan));
     const uint32_t version = version_.load(std::memory_order_relaxed);
+    if (version > 0 && holds(raw)) return;
     version_.store(version + 1, std::memory_order_relaxed);
     for (size_t i = 0; i < kWords; ++i) words_[i].store(raw[i], std::memory_order_release);
     version_.store(version + 2, std::memory_order_release);
@@ -49,6 +51,14 @@ class PlanCell {
   }
 
  private:
+  // By the writer.
+  bool holds(const std::array<uint64_t, kWords>& raw) const {
+    for (size_t i = 0; i < kWords; ++i) {
+      if (words_[i].load(std::memory_order_relaxed) != raw[i]) return false;
+    }
+    return true;
+  }
+
   typename Sync::template Atomic<uint32_t> version_{0};
   std::array<typename Sync::template Atomic<uint64_t>, kWords> words_{};
 };

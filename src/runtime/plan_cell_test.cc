@@ -29,6 +29,20 @@ TEST(PlanCell, refresh_copies_a_published_plan_once) {
   EXPECT_FALSE(cell.refresh(plan, seen));
 }
 
+TEST(PlanCell, the_same_plan_again_is_no_news) {
+  PlanCell<WidePlan> cell;
+  WidePlan plan;
+  uint32_t seen = 0;
+  cell.publish({});
+  EXPECT_TRUE(cell.refresh(plan, seen));  // the first one always is
+  for (const uint64_t third : {0u, 4u, 4u, 0u}) {
+    const bool news = third != plan.c;
+    cell.publish({0, 0, third});
+    EXPECT_EQ(cell.refresh(plan, seen), news);
+    EXPECT_EQ(plan.c, third);
+  }
+}
+
 // Two plans are published beside a reader, under the model checker. Forbidden outcomes: parts of
 // two plans, or an older plan after a newer one.
 template <model::Weaken kWeaken>
