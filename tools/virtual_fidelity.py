@@ -92,6 +92,7 @@ DEAR_HOOKS = ("jbsq", "fixed-priority", "edf", "darc", "darc-static", "altocumul
 CUT_FOR_NEW = ("ps", "shinjuku", "tinyquanta", "srpt", "las", "mlfq", "sbb", "synergy")
 RUN_TO_COMPLETION = ("cfcfs", "steal", "zygos", *DEAR_HOOKS)
 MANY_WORKERS = 16
+OVERLOADED = 0.985  # of the workers' time
 
 
 def ratio_of(entry, kind, percent):
@@ -108,11 +109,13 @@ CAUSES = {
     "s": (is_amplified,
           f"the prices are off by {100 * PRICES_OFF:g} % of a worker's time at most, which the "
           "waits of busy workers multiply by 1 / (1 - their busy share)"),
+    "o": (lambda entry, kind, percent: entry["busy"] >= OVERLOADED,
+          "overloaded by its prices: live requests beyond 2,048, and in a server those beyond its "
+          "fibers, wait in the order of their coming, whatever the policy"),
     "n": (lambda entry, kind, percent: entry["policy"] in CUT_FOR_NEW
           and ratio_of(entry, kind, percent) < 1,
-          "a cut for a new request is priced as half of two that take turns and a whole way in, "
-          "which live have some 0.15 us in common; and live an idle worker may take what a busy "
-          "one has just polled before that one asks the policy"),
+          "live an idle worker may take what a busy one has just polled before that one asks the "
+          "policy"),
     "p": (lambda entry, kind, percent: entry["policy"] in DEAR_HOOKS
           and ratio_of(entry, kind, percent) > 1,
           "the policy's hooks access more than the verbs that have a price"),

@@ -102,11 +102,12 @@ class Prices(unittest.TestCase):
 
 
 class Ideal(unittest.TestCase):
-    def expect_the_same(self, policies, workers, load="0.7", requests=1000, mix="high-bimodal"):
+    def expect_the_same(self, policies, workers, load="0.7", requests=1000, mix="high-bimodal",
+                        settings=()):
         """Every request has the same latency, to the nanosecond."""
         report = json.loads(fidelity(policies, "--costs", "ideal-polled", "--loads", load,
                                      "--requests", str(requests), "--workers", str(workers),
-                                     "--workload", mix))
+                                     "--workload", mix, *settings))
         for row in report["rows"]:
             share = min(kind["equal_share"] for kind in row["types"])
             self.assertEqual(share, 1, f"{row['policy']}, {workers} workers, {mix} at {load}")
@@ -119,6 +120,14 @@ class Ideal(unittest.TestCase):
         self.expect_the_same(["cfcfs", "jbsq", "darc", "altocumulus"], 2, "0.3",
                              mix="extreme-bimodal")
         self.expect_the_same(["cfcfs", "edf"], 8, "0.9")
+
+    def test_hosts_decide_the_same_by_plans(self):
+        """Which these policies make of the last 200 requests: simulated every 10 us, live with the
+        first poll after that."""
+        settings = ["--set", "window=200", "--set", "check=10"]
+        self.expect_the_same(["shinjuku", "darc", "edf", "fixed-priority"], 8, requests=4000,
+                             settings=settings)
+        self.expect_the_same(["shinjuku"], 8, "0.9", requests=4000, settings=settings)
 
     def test_hosts_of_64_workers_decide_the_same(self):
         self.expect_the_same(["fcfs", "srpt"], 64, requests=400)

@@ -21,6 +21,7 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"put by word", "16 jobs into a queue in the order of their words"},
     {"take by word", "16 jobs from such a queue"},
     {"look", "the depths of 16 inboxes that nobody has changed, 16 times"},
+    {"look at a head", "when the first one in a queue of several workers arrived, 16 times"},
     {"look at what changed", "the depths of 16 inboxes that another CPU has just filled"},
     {"steal 1", "one job from each of 16 inboxes that another CPU has just filled"},
     {"steal 8", "eight jobs from each of 16 such inboxes into the own"},
@@ -30,6 +31,8 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"ask by a flag", "an atomic exchange on a line that another CPU polls"},
     {"see the flag", "half of a round trip of two such lines"},
     {"poll, nothing there", "the loopback datapath's queue, 16 times"},
+    {"poll between requests",
+     "what the way in below takes longer with a poll that finds nothing, that poll included"},
     {"way in, with a poll",
      "from a reply to the begin of the next request, of 512 that waited: one of 32, after a poll"},
     {"way in", "the same of the other 31"},
@@ -43,7 +46,11 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"look at a slice", "16 checkpoints, at each of which the worker looks and the slice goes on"},
     {"long_begin, long_end", "16 times, in a request"},
     {"slice ends, goes on", "16 checkpoints, at each of which the slice was over"},
+    {"slice ends, next one begins",
+     "from one of those to the reading that the next slice counts from"},
     {"preempt and resume", "the same with two requests that take turns"},
+    {"preempt and begin",
+     "from a checkpoint at which a slice is over to the begin of another request"},
     {"overshoot",
      "from the end of 10 us slices to the checkpoint that noticed; checkpoints 0.1 us"},
     {"park a core", "CPU time of a worker from its parking until it runs again"},
@@ -60,6 +67,13 @@ Price price(const Sample& sample, double others_ns = 0) {
 }
 
 double median(const Samples& samples, Operation operation) { return samples[operation].median_ns; }
+
+// How far from their mean single operations are, if uniformly, whose batches have these quartiles.
+Nanos spread(const Sample& sample) {
+  constexpr double kQuartile = 0.6745;  // of a normal distribution, in standard deviations
+  const double deviation = (sample.median_ns - sample.lower_ns) / kQuartile * std::sqrt(kBatch);
+  return nanos(deviation * std::sqrt(3.0));
+}
 
 // Of each request of a burst, its put included.
 double admission(const Samples& s) {
@@ -85,6 +99,7 @@ void set_worker(const Samples& s, Costs::Worker& worker) {
                       median(s, Operation::kSend);
   const double half_a_round = (median(s, Operation::kRoundOfOne) + median(s, Operation::kPoll)) / 2;
   worker.poll = price(s[Operation::kPoll]);
+  worker.poll_between = nanos(median(s, Operation::kPollBetween) - median(s, Operation::kPoll));
   worker.receive = price(s[Operation::kReceive],
                          median(s, Operation::kTake) + median(s, Operation::kAfterReply));
   worker.send = price(s[Operation::kSend]);
@@ -98,6 +113,7 @@ void set_worker(const Samples& s, Costs::Worker& worker) {
   worker.ordered_take = price(s[Operation::kOrderedTake]);
   worker.ordered_alone = nanos(median(s, Operation::kOrderedPut) - median(s, Operation::kFlagSend));
   worker.look = nanos(median(s, Operation::kLook));
+  worker.look_head = nanos(median(s, Operation::kLookHead) - median(s, Operation::kLook));
   set_rounds(s, worker);
   worker.steal = price(s[Operation::kStealOne]);
   worker.steal_each = nanos(steal_more / 7);
@@ -111,8 +127,15 @@ void set_worker(const Samples& s, Costs::Worker& worker) {
   const double least = median(s, Operation::kSwitch);
   const double tail = s[Operation::kPreemption].tail_ns - s[Operation::kPreemption].median_ns;
   const double half = std::max(both / 2, least);
-  worker.fresh_fiber = price({.median_ns = half, .tail_ns = half, .batches = 1});
-  worker.resume = price({.median_ns = half, .tail_ns = half + std::max(0.0, tail), .batches = 1});
+  // That and the way in of the next request have parts in common.
+  const double begin =
+      std::max(0.0, median(s, Operation::kCut) - median(s, Operation::kSliceEnd) - queued);
+  const double fresh = std::min(half, begin);
+  const double resume = 2 * half - fresh;
+  worker.fresh_fiber = price({.median_ns = fresh, .tail_ns = fresh, .batches = 1});
+  worker.resume =
+      price({.median_ns = resume, .tail_ns = resume + std::max(0.0, tail), .batches = 1});
+  worker.cut_saves = std::max(Nanos(), worker.receive.typical - nanos(begin - fresh));
 }
 
 void set_preemption(const Samples& s, Costs::Preemption& preemption) {
@@ -122,8 +145,12 @@ void set_preemption(const Samples& s, Costs::Preemption& preemption) {
   preemption.arm = price(s[Operation::kArm]);
   preemption.checkpoints = spin::kWorkUnit;
   preemption.check = nanos(median(s, Operation::kCheck));
+  preemption.check_spread = std::min(preemption.check, spread(s[Operation::kCheck]));
   preemption.overshoot = price(s[Operation::kOvershoot]);
   preemption.receive = price(s[Operation::kSliceEnd], parts);
+  preemption.receive_read = nanos(median(s, Operation::kClock) +
+                                  median(s, Operation::kSliceBegins) -
+                                  median(s, Operation::kPoll));
   preemption.done = price(s[Operation::kArm]);
   preemption.scan = nanos(median(s, Operation::kLook) + median(s, Operation::kClock));
   preemption.send = price(s[Operation::kFlagSend]);
@@ -169,6 +196,7 @@ sim::CostNotes notes_of(const Samples& samples) {
   return {
       {"nic.delivery", "The loopback datapath: workers poll, flows go to them by turns."},
       {"worker.poll", is(Operation::kPoll)},
+      {"worker.poll_between", is(Operation::kPollBetween) + "\nless a poll."},
       {"worker.receive", is(Operation::kReceive) + "\nless a take and what comes after a reply."},
       {"worker.send", is(Operation::kSend)},
       {"worker.after_send", is(Operation::kAfterReply)},
@@ -182,6 +210,7 @@ sim::CostNotes notes_of(const Samples& samples) {
       {"worker.ordered_take", is(Operation::kOrderedTake)},
       {"worker.ordered_alone", "A put by word less an atomic exchange, which takes the lock."},
       {"worker.look", is(Operation::kLook) + "\n" + is(Operation::kLookChanged)},
+      {"worker.look_head", is(Operation::kLookHead) + "\nless a look."},
       {"worker.steal", is(Operation::kStealOne)},
       {"worker.steal_each", "A seventh of what this takes longer:\n" + is(Operation::kStealEight)},
       {"worker.cache_transfer",
@@ -190,8 +219,10 @@ sim::CostNotes notes_of(const Samples& samples) {
       {"worker.fresh_fiber",
        "Half of what is left of a preemption without the slice's end, a put and a take; at "
        "least:\n" +
-           is(Operation::kSwitch)},
-      {"worker.resume", "The other half, with the tail of\n" + is(Operation::kPreemption)},
+           is(Operation::kSwitch) + "\nbut not more than what is left so of\n" +
+           is(Operation::kCut)},
+      {"worker.resume", "The other part, with the tail of\n" + is(Operation::kPreemption)},
+      {"worker.cut_saves", "The way in less what is left of that."},
       {"worker.notice",
        is(Operation::kIdle) + "\n" + is(Operation::kSubmit) +
            "\nless the second, one poll, put, take, admit, receive and send, and half a round."},
@@ -204,11 +235,14 @@ sim::CostNotes notes_of(const Samples& samples) {
       {"preemption.arm", is(Operation::kArm)},
       {"preemption.checkpoints", "Those of the spin server."},
       {"preemption.check", is(Operation::kCheck)},
+      {"preemption.check_spread", "By how far the quartile of those batches is from their median."},
       {"preemption.overshoot", is(Operation::kOvershoot)},
       {"preemption.send", is(Operation::kFlagSend)},
       {"preemption.propagation", is(Operation::kFlagSeen)},
       {"preemption.receive",
        is(Operation::kSliceEnd) + "\nless a poll, a look and starting a slice."},
+      {"preemption.receive_read", is(Operation::kSliceBegins) +
+                                      "\nwith the reading that sees the end, less a poll."},
       {"preemption.done", "Starting the next slice."},
       {"cores.park", is(Operation::kParkCore)},
       {"cores.wake", "A core that comes from another server (rubato cores): placing and waking.\n" +

@@ -13,6 +13,11 @@ Samples sampled() {
   const auto set = [&](Operation operation, double median_ns, double tail_ns) {
     samples[operation] = {.median_ns = median_ns, .tail_ns = tail_ns, .batches = 1000};
   };
+  set(Operation::kClock, 2, 3);
+  set(Operation::kLook, 6, 7);
+  set(Operation::kLookHead, 9, 9);
+  set(Operation::kPollBetween, 100, 110);
+  set(Operation::kSliceBegins, 40, 50);
   set(Operation::kPut, 10, 20);
   set(Operation::kTake, 5, 5);
   set(Operation::kPoll, 32, 64);
@@ -48,10 +53,10 @@ TEST(CalibrateCosts, the_way_in_is_told_apart) {
 
 TEST(CalibrateCosts, a_round_of_an_idle_worker_has_a_part_for_each_worker) {
   Samples samples = sampled();
-  EXPECT_EQ(costs_of(samples).worker.idle_round, Nanos(70));
+  EXPECT_EQ(costs_of(samples).worker.idle_round, Nanos(70 - 6));
   EXPECT_EQ(costs_of(samples).worker.idle_round_each, Nanos(30));
   samples[Operation::kRoundOfTwo] = {};  // on one CPU
-  EXPECT_EQ(costs_of(samples).worker.idle_round, Nanos(100));
+  EXPECT_EQ(costs_of(samples).worker.idle_round, Nanos(100 - 6));
   EXPECT_EQ(costs_of(samples).worker.idle_round_each, Nanos(0));
 }
 
@@ -66,12 +71,43 @@ TEST(CalibrateCosts, a_core_that_moves_is_placed_and_woken) {
 TEST(CalibrateCosts, a_preemption_is_its_parts) {
   const sim::Costs costs = costs_of(sampled());
   const Nanos parts = costs.preemption.receive.typical + costs.worker.poll.typical +
-                      costs.worker.put.typical + costs.worker.fresh_fiber.typical +
-                      costs.worker.take.typical + costs.worker.resume.typical +
-                      costs.preemption.arm.typical;
+                      costs.worker.look + costs.worker.put.typical +
+                      costs.worker.fresh_fiber.typical + costs.worker.take.typical +
+                      costs.worker.resume.typical + costs.preemption.arm.typical;
   EXPECT_EQ(parts, Nanos(200));
   EXPECT_EQ(costs.worker.feedback, Nanos(10));
   EXPECT_EQ(costs.worker.steal_each, Nanos(10));
+  EXPECT_EQ(costs.preemption.receive_read, Nanos(2 + 40 - 32));
+}
+
+TEST(CalibrateCosts, a_request_that_begins_at_a_cut_has_a_part_of_the_way_in) {
+  Samples samples = sampled();
+  samples[Operation::kCut] = {.median_ns = 85 + 15 + 70, .batches = 1};
+  const sim::Costs costs = costs_of(samples);
+  EXPECT_EQ(costs.worker.fresh_fiber.typical, Nanos(50));
+  EXPECT_EQ(costs.worker.resume.typical, Nanos(50));
+  EXPECT_EQ(costs.worker.receive.typical - costs.worker.cut_saves, Nanos(70 - 50));
+  samples[Operation::kCut].median_ns = 85 + 15 + 30;
+  EXPECT_EQ(costs_of(samples).worker.fresh_fiber.typical, Nanos(30));
+  EXPECT_EQ(costs_of(samples).worker.resume.typical, Nanos(70));
+  EXPECT_EQ(costs_of(samples).worker.cut_saves, Nanos(300));
+}
+
+TEST(CalibrateCosts, polls_between_requests_and_looks_at_heads_take_more) {
+  const sim::Costs costs = costs_of(sampled());
+  EXPECT_EQ(costs.worker.poll_between, Nanos(100 - 32));
+  EXPECT_EQ(costs.worker.look, Nanos(6));
+  EXPECT_EQ(costs.worker.look_head, Nanos(9 - 6));
+}
+
+// The quartile of batches of 16 is 0.67 of a sixteenth's root of the deviation of one, and what is
+// uniform deviates by its half over the root of three.
+TEST(CalibrateCosts, looks_at_slices_spread_as_their_batches_say) {
+  Samples samples = sampled();
+  samples[Operation::kCheck] = {.median_ns = 100, .lower_ns = 98, .tail_ns = 120, .batches = 1};
+  EXPECT_EQ(costs_of(samples).preemption.check_spread, Nanos(21));
+  samples[Operation::kCheck].lower_ns = 0;
+  EXPECT_EQ(costs_of(samples).preemption.check_spread, Nanos(100));  // none is negative
 }
 
 TEST(CalibrateCosts, noise_never_makes_a_price_negative) {

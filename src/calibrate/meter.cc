@@ -37,7 +37,11 @@ Sample Collector::sample() {
     std::nth_element(ns_.begin(), nth, ns_.end());
     return static_cast<double>(*nth);
   };
-  return {.median_ns = at(0.5), .tail_ns = at(0.999), .batches = ns_.size(), .stalls = stalls_};
+  return {.median_ns = at(0.5),
+          .lower_ns = at(0.25),
+          .tail_ns = at(0.999),
+          .batches = ns_.size(),
+          .stalls = stalls_};
 }
 
 }  // namespace rubato::calibrate

@@ -16,6 +16,7 @@ namespace rubato::calibrate {
 
 struct Sample {
   double median_ns = 0;
+  double lower_ns = 0;   // the 25th percentile
   double tail_ns = 0;    // the 99.9th percentile
   uint64_t batches = 0;  // 0 = not measured
   uint64_t stalls = 0;   // batches left out: the CPU was away for over kStall
@@ -46,6 +47,8 @@ class Meter {
     return cycles;
   }
   static uint64_t light_stamp() { return process_clock().cycles(); }
+
+  double stamp_ns() const { return clock_.median_ns; }  // what a stamp takes
 
   // Nanoseconds between two readings of the same kind, less the reading's own.
   double elapsed_ns(uint64_t from, uint64_t to) const { return elapsed(from, to, clock_); }

@@ -18,6 +18,7 @@ class Inboxes {
  public:
   static constexpr uint32_t kQueueCount = kBatch + 1;
   static constexpr QueueRef kOwn{0, kBatch};
+  static constexpr QueueRef kWaiting{1, 0};  // shows when its head arrived
 
   Inboxes()
       : queues_(policy_, kQueueCount, kCapacity, kCapacity),
@@ -35,6 +36,7 @@ class Inboxes {
   void fill_own() {
     for (uint32_t i = 0; i < kBatch; ++i) host_.put(kOwn, &jobs_[i]);
   }
+  void fill_waiting() { host_.put(kWaiting, &jobs_[0]); }
   void empty(QueueRef q) {
     while (host_.take(q) != nullptr) {}
   }
@@ -103,6 +105,16 @@ void measure_own(const Meter& meter, Samples& samples) {
         for (uint32_t i = 0; i < kRounds; ++i) seen += look_at_all(inboxes);
       });
   RUBATO_CHECK(seen == 0);
+  inboxes.fill_waiting();
+  uint32_t heads = 0;
+  samples[Operation::kLookHead] = meter.measure(
+      kBatch, [] {},
+      [&] {
+        for (uint32_t i = 0; i < kBatch; ++i) {
+          heads += host.oldest(Inboxes::kWaiting) == Instant::never() ? 0u : 1u;
+        }
+      });
+  RUBATO_CHECK(heads % kBatch == 0 && (heads > 0 || meter.stopped()));
 }
 
 // Every index's lines are the partner's when the thief comes.

@@ -4,7 +4,9 @@
 // way out, and the time until an idle worker has noticed something.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -88,9 +90,13 @@ class GatedServer final : public Application {
 
 class Rig {
  public:
-  explicit Rig(const Place& place) : application_(spin_), datapath_(loopback(), spin_) {
+  using Settings = std::map<std::string, std::string>;
+
+  explicit Rig(const Place& place, const char* policy = "synergy", const Settings& settings = {})
+      : application_(spin_), datapath_(loopback(), spin_) {
     for (uint32_t flow = 1; flow <= kGate; ++flow) RUBATO_CHECK(datapath_.connect() == flow);
-    options_.policy = "synergy";
+    options_.policy = policy;
+    options_.policy_settings = settings;
     options_.classify = Classify::kFeedback;
     options_.idle = Idle::kSpin;
     options_.pin = place.two();
@@ -207,9 +213,39 @@ class Rig {
   RuntimeOptions options_;
 };
 
+// The way in under a policy that knows the types of requests after a window: from then on they
+// have queues of their own, so that the one into which a worker polls is empty, and it polls again
+// before each of them.
+Status measure_ways_in(const Meter& meter, const Place& place, const char* window, Sample& way_in) {
+  const Rig::Settings settings{{"window", window}};
+  const auto rig = std::make_unique<Rig>(place, "fixed-priority", settings);
+  Samples samples;
+  const Status served = rig->with_runtime([&] {
+    const Pinned pinned(place);
+    rig->measure_busy(meter, samples);
+  });
+  way_in = samples[Operation::kReceive];
+  return served;
+}
+
+Status measure_polls_between(const Meter& meter, const Place& place, Sample& between) {
+  constexpr const char* kAtOnce = "1";
+  constexpr const char* kNever = "1000000000";
+  Sample without;
+  if (Status s = measure_ways_in(meter, place, kNever, without); !s.ok()) return s;
+  if (Status s = measure_ways_in(meter, place, kAtOnce, between); !s.ok()) return s;
+  for (double* part : {&between.median_ns, &between.lower_ns, &between.tail_ns}) {
+    *part = std::max(0.0, *part - without.median_ns);
+  }
+  return Done{};
+}
+
 }  // namespace
 
 Status measure_requests(const Meter& meter, const Place& place, Samples& samples) {
+  if (Status s = measure_polls_between(meter, place, samples[Operation::kPollBetween]); !s.ok()) {
+    return s;
+  }
   const auto rig = std::make_unique<Rig>(place);
   rig->measure_poll(meter, samples);
   // The runtime is made first: it counts the CPUs that its maker may use.

@@ -2,6 +2,7 @@
 //
 // Time slices on the live runtime: starting one, announcing a long request, a slice that ends and
 // goes on, one that ends in a preemption, and how late a checkpoint notices the end.
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -79,7 +80,7 @@ Status serve(const Place& place, const Serving& serving, const std::function<voi
 // Batches of checkpoints each of which finds its slice over.
 class SliceEnds {
  public:
-  explicit SliceEnds(const Meter& meter) : meter_(meter), collector_(meter) {}
+  explicit SliceEnds(const Meter& meter) : meter_(meter), collector_(meter), pauses_(meter) {}
 
   // With two of these requests, a checkpoint of one returns in the other, which goes on with the
   // same batch: all of it happens on one worker.
@@ -88,31 +89,76 @@ class SliceEnds {
       const Instant over = now() + kShortSlice * 2;
       while (now() < over) {}
       from_ = Meter::stamp();
+      if (count_ > 0) pause_ns_ += meter_.elapsed_ns(to_, from_) + 2 * meter_.stamp_ns();
       checkpoint();
-      sum_ns_ += meter_.elapsed_ns(from_, Meter::stamp());
+      to_ = Meter::stamp();
+      sum_ns_ += meter_.elapsed_ns(from_, to_);
       if (++count_ < kBatch) continue;
       collector_.add(sum_ns_ / kBatch, kBatch);
+      pauses_.add(pause_ns_ / (kBatch - 1), kBatch);
       sum_ns_ = 0;
+      pause_ns_ = 0;
       count_ = 0;
     }
     done_ = true;
   }
   Sample sample() { return collector_.sample(); }
+  Sample pause() { return pauses_.sample(); }  // between two of a batch, with what stamps take
 
  private:
   const Meter& meter_;
   Collector collector_;
+  Collector pauses_;
   uint64_t from_ = 0;
+  uint64_t to_ = 0;
   double sum_ns_ = 0;
+  double pause_ns_ = 0;
   uint32_t count_ = 0;
   bool done_ = false;
 };
 
-Status measure_ends(const Meter& meter, const Place& place, uint32_t requests, Sample& sample) {
+// From where a checkpoint sees that its slice is over to the reading that the next one counts from:
+// what is left of the way from one end to the next without the slice, and what it was late.
+Sample way_to_next(const Sample& end, const Sample& pause, const Runtime& runtime) {
+  const double late = static_cast<double>(runtime.overrun().percentile(50).count());
+  const double others = static_cast<double>(kShortSlice.count()) + late - pause.median_ns;
+  return {.median_ns = std::max(0.0, end.median_ns - others),
+          .lower_ns = std::max(0.0, end.lower_ns - others),
+          .tail_ns = std::max(0.0, end.tail_ns - others),
+          .batches = end.batches,
+          .stalls = end.stalls};
+}
+
+// `begins`, which may be null, is only of one request.
+Status measure_ends(const Meter& meter, const Place& place, uint32_t requests, Sample& sample,
+                    Sample* begins) {
   SliceEnds ends(meter);
-  const Status served = serve(place, {"ps", kShortSlice, requests}, [&] { ends.run(); });
-  sample = ends.sample();
-  return served;
+  return serve(place, {"ps", kShortSlice, requests}, [&] { ends.run(); },
+               [&](const Runtime& runtime) {
+                 sample = ends.sample();
+                 if (begins != nullptr) *begins = way_to_next(sample, ends.pause(), runtime);
+               });
+}
+
+// Requests that wait from the start are begun one after the other, each where the one before it is
+// cut, and go on when all have begun.
+Status measure_cuts(const Meter& meter, const Place& place, Sample& sample) {
+  constexpr uint32_t kRequests = 256;
+  Collector cuts(meter);
+  uint64_t from = 0;  // the moment of a cut, until the next request begins
+  while (cuts.more()) {
+    const Status served = serve(place, {"ps", kShortSlice, kRequests}, [&] {
+      if (from != 0) cuts.add(meter.elapsed_ns(from, Meter::stamp()), 1);
+      const Instant over = now() + kShortSlice * 2;
+      while (now() < over) {}
+      from = Meter::stamp();
+      checkpoint();
+      from = 0;
+    });
+    if (!served.ok()) return served;
+  }
+  sample = cuts.sample();
+  return Done{};
 }
 
 Status measure_overshoot(const Meter& meter, const Place& place, Sample& sample) {
@@ -145,17 +191,22 @@ Status measure_feedback(const Meter& meter, const Place& place, Sample& sample) 
                [&] { sample = meter.measure(kBatch, [] {}, begin_and_end_long); });
 }
 
-// Checkpoints at each of which the worker looks, and the slice goes on.
+// Checkpoints at each of which the worker looks, and the slice goes on, less what makes it look.
 Status measure_check(const Meter& meter, const Place& place, Sample& sample) {
   return serve(place, {"ps", Nanos::millis(1), 1}, [&] {
-    sample = meter.measure(
-        kBatch, [] {},
-        [] {
-          for (uint32_t i = 0; i < kBatch; ++i) {
-            checkpoint_budget_set(0);
-            checkpoint();
-          }
-        });
+    const auto repeat = [&meter](auto&& body) {
+      return meter.measure(kBatch, [] {}, [&] {
+        for (uint32_t i = 0; i < kBatch; ++i) body();
+      });
+    };
+    sample = repeat([] {
+      checkpoint_budget_set(0);
+      checkpoint();
+    });
+    const double setting = repeat([] { checkpoint_budget_set(0); }).median_ns;
+    for (double* part : {&sample.median_ns, &sample.lower_ns, &sample.tail_ns}) {
+      *part = std::max(0.0, *part - setting);
+    }
   });
 }
 
@@ -182,8 +233,15 @@ Status measure_slices(const Meter& meter, const Place& place, Samples& samples) 
   samples[Operation::kArm] = measure_arm(meter);
   if (Status s = measure_feedback(meter, place, samples[Operation::kFeedback]); !s.ok()) return s;
   if (Status s = measure_check(meter, place, samples[Operation::kCheck]); !s.ok()) return s;
-  if (Status s = measure_ends(meter, place, 1, samples[Operation::kSliceEnd]); !s.ok()) return s;
-  if (Status s = measure_ends(meter, place, 2, samples[Operation::kPreemption]); !s.ok()) return s;
+  if (Status s = measure_ends(meter, place, 1, samples[Operation::kSliceEnd],
+                              &samples[Operation::kSliceBegins]);
+      !s.ok()) {
+    return s;
+  }
+  if (Status s = measure_ends(meter, place, 2, samples[Operation::kPreemption], nullptr); !s.ok()) {
+    return s;
+  }
+  if (Status s = measure_cuts(meter, place, samples[Operation::kCut]); !s.ok()) return s;
   return measure_overshoot(meter, place, samples[Operation::kOvershoot]);
 }
 

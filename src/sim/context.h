@@ -66,7 +66,7 @@ struct SimContext {
   const Prices& costs() const { return Server::kIdeal ? kIdealPrices : setup.costs; }
   Trace* trace() const { return Server::kIdeal ? nullptr : watch.trace; }
   ServerClient* client() const { return Server::kIdeal ? nullptr : watch.client; }
-  Instant now() const { return host.now(); }
+  Instant now() const { return host.event_time(); }
   bool all_arrived() const { return arrivals.arrived == requests; }
   // No request comes any more.
   void stop_arrivals() {

@@ -59,6 +59,7 @@ template <class Worker, class Visitor>
 void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.section("worker");
   visitor.price("poll", worker.poll);
+  visitor.cost("poll_between", worker.poll_between, kMostCost);
   visitor.price("receive", worker.receive);
   visitor.price("send", worker.send);
   visitor.cost("after_send", worker.after_send, kMostCost);
@@ -71,6 +72,7 @@ void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.price("ordered_take", worker.ordered_take);
   visitor.cost("ordered_alone", worker.ordered_alone, kMostCost);
   visitor.cost("look", worker.look, kMostCost);
+  visitor.cost("look_head", worker.look_head, kMostCost);
   visitor.price("steal", worker.steal);
   visitor.cost("steal_each", worker.steal_each, kMostCost);
   visitor.cost("stolen_from", worker.stolen_from, kMostCost);
@@ -78,6 +80,7 @@ void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.cost("feedback", worker.feedback, kMostCost);
   visitor.price("fresh_fiber", worker.fresh_fiber);
   visitor.price("resume", worker.resume);
+  visitor.cost("cut_saves", worker.cut_saves, kMostCost);
   visitor.cost("notice", worker.notice, kMostCost);
   visitor.cost("idle_round", worker.idle_round, kMostCost);
   visitor.cost("idle_round_each", worker.idle_round_each, kMostCost);
@@ -172,10 +175,12 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.price("arm", c.preemption.arm);
   visitor.cost("checkpoints", c.preemption.checkpoints, kMostCost);
   visitor.cost("check", c.preemption.check, kMostCost);
+  visitor.cost("check_spread", c.preemption.check_spread, kMostCost);
   visitor.price("overshoot", c.preemption.overshoot);
   visitor.price("send", c.preemption.send);
   visitor.price("propagation", c.preemption.propagation);
   visitor.price("receive", c.preemption.receive);
+  visitor.cost("receive_read", c.preemption.receive_read, kMostCost);
   visitor.price("done", c.preemption.done);
 
   if (auto* world = visitor.whole("world", c.world)) visit_world_fields(*world, visitor);

@@ -5,6 +5,7 @@
 // are those of prices with a tail. kFree: every price is nothing. One owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/check.h"
@@ -42,6 +43,13 @@ class CostMeter {
     if (price.tail > price.typical && prng_.below(Price::kTailEvery) == 0) [[unlikely]]
       return price.tail;
     return price.typical;
+  }
+
+  // Uniformly within `spread` of `mean`, at least 0.
+  Nanos draw(Nanos mean, Nanos spread) {
+    if (spread == Nanos()) return mean;
+    const int64_t ns = prng_.below(static_cast<uint32_t>(2 * spread.count() + 1));
+    return std::max(Nanos(), mean + Nanos(ns) - spread);
   }
 
  private:

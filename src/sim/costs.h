@@ -131,6 +131,7 @@ struct Prices {
   // On a worker.
   struct Worker {
     Price poll;           // asking the ring, per burst
+    Nanos poll_between;   // beside that, when a worker polls between two requests
     Price receive;        // per request, before it runs for the first time
     Price send;           // per response
     Nanos after_send;     // once it has left, before the worker goes on
@@ -143,6 +144,7 @@ struct Prices {
     Price ordered_put, ordered_take;
     Nanos ordered_alone;
     Nanos look;           // reading a depth, a counter, or an empty queue
+    Nanos look_head;      // more than that: when the head of a queue arrived
     Price steal;          // a successful steal, with its first job
     Nanos steal_each;     // every further job of the batch
     // On the victim: its next put into or take from a queue of its own out of which another worker
@@ -153,6 +155,7 @@ struct Prices {
     Nanos feedback;       // long_begin and long_end together (Synergy 5.2.1)
     Price fresh_fiber;    // going on with another fiber after a preemption
     Price resume;         // switching into a preempted request
+    Nanos cut_saves;      // of `receive`, for a request that begins where another one was cut
     Nanos notice;         // until an idle worker sees that something arrived
     // An idle worker looks round and round: at its ring, as the policy says, and at what every
     // other worker does. A round takes the prices of those looks, idle_round, and idle_round_each
@@ -216,12 +219,14 @@ struct Prices {
     Price arm;          // starting (and stopping) a slice, on the worker
     // Own timer by checkpoints: how far apart those of the requests are, in work, and what a look
     // at one costs that finds the slice not over (sched/look_stride.h says at which of them a
-    // worker looks). 0 = the timer is an interrupt.
-    Nanos checkpoints, check;
+    // worker looks), uniformly up to `check_spread` less or more. 0 = the timer is an interrupt.
+    // Without a spread all slices of a kind end at the same checkpoint, as those of no machine do.
+    Nanos checkpoints, check, check_spread;
     Price overshoot;    // own timer without checkpoints: from the deadline to the interrupt
     Price send;         // timer core or dispatcher: per notification, one at a time
     Price propagation;  // from there to the worker
     Price receive;      // on the worker, until it acts
+    Nanos receive_read; // of that, until the reading from which its next slice counts (kReadings)
     Price done;         // on the worker, going back to its request (also when none would gain)
     bool operator==(const Preemption&) const = default;
   } preemption;

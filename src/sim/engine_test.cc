@@ -116,6 +116,20 @@ TEST(Engine, a_slice_ends_at_a_checkpoint_and_looks_at_others_take_time) {
   EXPECT_EQ(outcome.counters.preemptions_avoided, 2u);
 }
 
+// Looks that take more or less end the slices of one request at several of its checkpoints.
+TEST(Engine, looks_at_checkpoints_may_spread) {
+  sim::Setup setup = scripted(1, {{1000, 100'000}});
+  setup.costs.preemption.clock = Clock::kSelf;
+  setup.costs.preemption.checkpoints = Nanos(100);
+  setup.costs.preemption.check = Nanos(50);
+  const int64_t alike = latency_of_shot(run<Ps>(setup, {.quantum = Nanos(2000)}), 0);
+  EXPECT_EQ((alike - 100'000) % 50, 0);
+  setup.costs.preemption.check_spread = Nanos(40);
+  const int64_t spread = latency_of_shot(run<Ps>(setup, {.quantum = Nanos(2000)}), 0);
+  EXPECT_NE((spread - 100'000) % 50, 0);
+  EXPECT_NEAR(static_cast<double>(spread), static_cast<double>(alike), 0.02 * 100'000);
+}
+
 // The way to the request is part of its first slice, so that a second one ends before it is done.
 TEST(Engine, slices_may_count_from_the_last_reading_of_the_clock) {
   sim::Setup setup = scripted(1, {{1000, 3900}});

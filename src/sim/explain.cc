@@ -198,11 +198,13 @@ struct Named {
 void explain_prices(const Costs& costs, Lines& lines) {
   const Costs::Worker& w = costs.worker;
   const Named all[] = {{"a poll", w.poll},
+                       {"what else a poll between requests takes", {w.poll_between, {}}},
                        {"receiving a request", w.receive},
                        {"sending a reply", w.send},
                        {"a put", w.put},
                        {"a take", w.take},
                        {"a look at another queue", {w.look, {}}},
+                       {"what a look at its head takes beside that", {w.look_head, {}}},
                        {"a steal", w.steal},
                        {"each further job of a steal", {w.steal_each, {}}},
                        {"being stolen from", {w.stolen_from, {}}},
@@ -235,7 +237,8 @@ void explain_idle(const Costs& costs, Lines& lines) {
   if (w.clock == WorkerClock::kReadings) {
     lines.emplace_back(
         "waits, slices and services count from the worker's last reading of its clock: after a "
-        "poll, a reply or the end of a slice");
+        "poll, a reply or the end of a slice; it comes to its next step when it has paid for the "
+        "last one, and finds what has come meanwhile");
   }
 }
 
@@ -326,7 +329,10 @@ void explain_slices(const Setup& setup, Lines& lines) {
   } else {
     const std::string late =
         p.checkpoints > Nanos() ? "at checkpoints, one every " + text(p.checkpoints) +
-                                      " of work, a look at which costs " + text(p.check)
+                                      " of work, a look at which costs " + text(p.check) +
+                                      (p.check_spread > Nanos()
+                                           ? ", up to " + text(p.check_spread) + " less or more"
+                                           : "")
                                 : text(p.overshoot) + " late";
     lines.push_back("each worker's own timer ends its slices, " + late + "; the interrupt costs " +
                     text(p.receive) + ", and " + text(p.done) +

@@ -87,7 +87,8 @@ class SimPlatform : public sched::PlainPlatform {
     worker_.serve_from_last_reading();
     meter().spend(worker_.take_debt());
     if (!request.has_started) {
-      meter().spend(costs.worker.receive);
+      const Nanos saved = worker_.has_just_cut() ? costs.worker.cut_saves : Nanos();
+      meter().spend(std::max(Nanos(), meter().draw(costs.worker.receive) - saved));
       if (context_.setup.classify == Classify::kFeedback &&
           context_.long_types[request.true_type]) {
         worker_.mark_long(request);

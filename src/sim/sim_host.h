@@ -64,7 +64,8 @@ class SimHost {
 
   // ---- The contract's verbs -------------------------------------------------------------------
 
-  Instant now() const { return meter_.now(); }
+  // By readings of the clock: that of the last one, some 10 ns ago.
+  Instant now() const { return by_readings() ? event_time() + meter_.spent() : event_time(); }
   uint32_t workers() const { return workers_; }
   uint32_t depth(QueueRef q) {
     look();
@@ -81,7 +82,9 @@ class SimHost {
   Instant oldest(QueueRef q) {
     look();
     const Job* head = queues_.at(q).head();
-    return head != nullptr ? head->arrived : Instant::never();
+    if (head == nullptr) return Instant::never();
+    if (!manages()) meter_.spend(costs().worker.look_head);
+    return head->arrived;
   }
   uint64_t first_word(QueueRef q) {
     look();
@@ -142,7 +145,7 @@ class SimHost {
     meter_.spend(costs().worker.steal_each * int64_t{batch - 1});
     note_stolen(victim);
     if (trace() != nullptr) [[unlikely]]
-      trace()->mark(caller_, "steal", now());
+      trace()->mark(caller_, "steal", event_time());
     ++steals_;
     stolen_ += batch;
     return first;
@@ -170,10 +173,10 @@ class SimHost {
   // Of policies with managers.
   bool send(ManagerId to, const Message& message) {
     if (network_.starts_anew(message)) meter_.spend(costs().manager.send);
-    return network_.send(to, message, now() + meter_.spent());
+    return network_.send(to, message, event_time() + meter_.spent());
   }
   bool receive(ManagerId me, Message& message) {
-    if (!network_.mailbox(me).take(message, now())) return false;
+    if (!network_.mailbox(me).take(message, event_time())) return false;
     if (message.jobs > 0) meter_.spend(costs().manager.receive);
     return true;
   }
@@ -189,8 +192,8 @@ class SimHost {
     hints_[worker.value] = value;
     return true;
   }
-  bool steer(uint64_t flow, WorkerId to) { return nic_.add_rule(flow, to.value, now()); }
-  bool unsteer(uint64_t flow) { return nic_.remove_rule(flow, now()); }
+  bool steer(uint64_t flow, WorkerId to) { return nic_.add_rule(flow, to.value, event_time()); }
+  bool unsteer(uint64_t flow) { return nic_.remove_rule(flow, event_time()); }
 
   // ---- The engine's side ----------------------------------------------------------------------
 
@@ -235,6 +238,7 @@ class SimHost {
   }
 
   CostMeter<kIdeal>& meter() { return meter_; }
+  Instant event_time() const { return meter_.now(); }
   // The depth of a worker's own arrival queue includes its ring, when that worker or the timer core
   // looks (contract.h); a live worker, after which help_looks is, sees its ring by polling only.
   QueueSet<P>& queues() { return queues_; }
@@ -249,6 +253,7 @@ class SimHost {
  private:
   using Queue = typename QueueSet<P>::Queue;
 
+  bool by_readings() const { return !kIdeal && costs_.worker.clock == WorkerClock::kReadings; }
   const Prices& costs() const { return kIdeal ? kIdealPrices : costs_; }
   Trace* trace() const { return kIdeal ? nullptr : trace_; }
 
@@ -273,22 +278,22 @@ class SimHost {
     // What one decision does with the queue keeps it for as long in all, from now on: the gaps
     // between are others'.
     Instant& alone_until = alone_until_[q.declaration][q.index];
-    meter_.spend(std::max(Nanos(), alone_until - now() - meter_.spent()));
+    meter_.spend(std::max(Nanos(), alone_until - event_time() - meter_.spent()));
     meter_.spend(ordered);
-    alone_until = std::max(alone_until, now()) + costs().worker.ordered_alone;
+    alone_until = std::max(alone_until, event_time()) + costs().worker.ordered_alone;
   }
   // Costs::Worker::stolen_from. Of several thieves the victim waits for the last.
   void note_stolen(QueueRef victim) {
     if (kIdeal || stolen_until_[victim.declaration].empty()) return;
     Instant& stolen_until = stolen_until_[victim.declaration][victim.index];
-    const Instant done = now() + meter_.spent();
+    const Instant done = event_time() + meter_.spent();
     stolen_until = stolen_until == Instant::never() ? done : std::max(stolen_until, done);
   }
   void regain(QueueRef q) {
     if (stolen_until_[q.declaration].empty() || caller_ != q.index) return;
     Instant& stolen_until = stolen_until_[q.declaration][q.index];
     if (stolen_until == Instant::never()) return;
-    meter_.spend(std::max(Nanos(), stolen_until - now() - meter_.spent()));
+    meter_.spend(std::max(Nanos(), stolen_until - event_time() - meter_.spent()));
     meter_.spend(costs().worker.stolen_from);
     stolen_until = Instant::never();
   }
@@ -314,7 +319,7 @@ class SimHost {
 
   void trace_depth(QueueRef q) const {
     if (trace() != nullptr) [[unlikely]]
-      trace()->depth(P::kQueues[q.declaration].name, q.index, now(), queues_.at(q).depth());
+      trace()->depth(P::kQueues[q.declaration].name, q.index, event_time(), queues_.at(q).depth());
   }
 
   const Prices& costs_;

@@ -60,6 +60,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     if (!Server::kIdeal) read_ = now() + meter().spent();
   }
   Instant served_from() const { return served_from_; }
+  bool has_just_cut() const { return has_just_cut_; }
   bool counts_readings() const { return costs().worker.clock == WorkerClock::kReadings; }
   // The service of the request that it turns to counts from now on.
   void serve_from_last_reading() {
@@ -166,6 +167,9 @@ class alignas(limits::kCacheLineBytes) SimWorker {
         host().call_as(id_);
         meter().spend(costs().preemption.receive);
         return preempt();
+      case Next::kChoose:
+        host().call_as(id_);
+        return choose_now();
       case Next::kLook:
         return look_around();
       case Next::kAsk:
@@ -291,7 +295,16 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
  private:
   // The meaning of the worker's event.
-  enum class Next : uint8_t { kFinish, kSliceEnd, kNotified, kLook, kAsk, kAwake, kReleased };
+  enum class Next : uint8_t {
+    kFinish,
+    kSliceEnd,
+    kNotified,
+    kChoose,
+    kLook,
+    kAsk,
+    kAwake,
+    kReleased
+  };
 
   static constexpr bool kSkips = Server::kIdeal && P::kPreempts != Preempts::kNothing;
   static constexpr bool kMayBeGiven = kDispatches<P> || kManages<P>;
@@ -413,12 +426,20 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // ---- Choice ---------------------------------------------------------------------------------
 
-  // The worker is free at now() and has spent() so far.
+  // The worker is free at now() and has spent() so far. By readings of the clock it comes to its
+  // ring and its queues when that is over, and finds there what has come meanwhile.
   void choose() {
+    const Nanos spent = meter().spent();
+    if (!counts_readings() || spent == Nanos()) return choose_now();
+    overhead_ += spent;
+    schedule(Next::kChoose, now() + spent);
+  }
+  void choose_now() {
     if (polls_first()) poll_between_requests();
     SimRequest* request = look();
     while (request != nullptr && !begin(*request)) request = look();
     if (request == nullptr) rest();
+    has_just_cut_ = false;
     pool_.offer_polled();
   }
 
@@ -435,6 +456,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   void poll_between_requests() {
     const bool idles = context_.idle.has(id_);
     if (!idles) context_.idle.add(id_);
+    meter().spend(costs().worker.poll_between);
     poll();
     if (!idles) context_.idle.remove(id_);
   }
@@ -536,10 +558,15 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     int64_t stride = 0;
     for (Nanos work = price.checkpoints; work < left; work += price.checkpoints * (stride + 1)) {
       const Instant at = slice_start_ + work + looked_;
-      if (at + costs().worker.read_clock >= slice_end_) return schedule(Next::kSliceEnd, at);
-      stride = sched::look_stride(slice_end_ - at, sched::per_checkpoint(at - last_look, stride));
-      last_look = at;
-      looked_ += price.check;
+      const Instant reading = at + costs().worker.read_clock;
+      if (reading >= slice_end_) {
+        looked_ += costs().preemption.receive_read;
+        return schedule(Next::kSliceEnd, at + costs().preemption.receive_read);
+      }
+      stride = sched::look_stride(slice_end_ - reading,
+                                  sched::per_checkpoint(reading - last_look, stride));
+      last_look = reading;
+      looked_ += meter().draw(price.check, price.check_spread);
     }
     finish_at_ = slice_start_ + left + looked_;
     schedule(Next::kFinish, finish_at_);
@@ -568,14 +595,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     SimRequest& request = *running_;
     const bool self = costs().preemption.clock == Clock::kSelf;
     host().call_as(self ? id_ : SimContext<P, Server>::Host::kCentralCaller);
-    // By readings: of the price only those, of before and after the poll, come before its end.
+    // By readings: a part of the price is paid, and the next slice begins with the poll's reading.
     const bool late = counts_readings();
     const Nanos receive = self ? meter().draw(costs().preemption.receive) : Nanos();
-    const Nanos before = late ? std::min(receive, costs().worker.read_clock * 2) : receive;
-    meter().spend(before);
+    if (!late) meter().spend(receive);
     read_clock();
     const bool leaves = core_.expire(request, counted(request));
-    meter().spend(receive - before);
+    if (late) meter().spend(std::max(Nanos(), receive - costs().preemption.receive_read));
     if (request.cancelled) [[unlikely]] return end_cancelled(request);
     if (leaves || costs().preemption.cuts == Cuts::kAll) return self ? preempt() : notify();
     ++context_.counters.preemptions_avoided;
@@ -635,6 +661,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     }
     meter().spend(costs().worker.fresh_fiber);
     wait_for_dispatcher(costs().dispatching.put_back);
+    has_just_cut_ = true;
     choose();
     pool_.offer(*q);
     pool_.offer_polled();
@@ -758,6 +785,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
                                              // the next request
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
+  bool has_just_cut_ = false;                // and looks for the next request
   bool counts_looks_ = false;                // its last look has changed its policy's state
   bool serves_ = false;                      // on a core that it shares
   Nanos lost_before_;                        // to its sibling, as it was counted last
