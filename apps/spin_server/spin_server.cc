@@ -2,7 +2,9 @@
 #include "spin_server/spin_server.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,6 +24,15 @@ using kv::same_word;
 uint32_t preemptions() {
   const Request* request = current_request();
   return request != nullptr ? request->preemptions : 0;
+}
+
+std::optional<uint32_t> parse_type(std::string_view text) {
+  uint32_t type = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, type);
+  const bool whole = error == std::errc() && stop == end;
+  if (!whole || type < kFirstNamed || type > kLastNamed) return std::nullopt;
+  return type;
 }
 
 class SpinSession final : public Session {
@@ -78,23 +89,28 @@ class SpinSession final : public Session {
       closes_ = true;
     } else {
       text_ =
-          "-ERR unknown command; this server takes SPIN nanoseconds [SHORT|LONG], PING, QUIT\r\n";
+          "-ERR unknown command; this server takes SPIN nanoseconds [SHORT|LONG] [TYPE], PING, "
+          "QUIT\r\n";
     }
   }
 
   void understand_spin(Request& request) {
     const auto argv = parser_.argv();
+    const size_t words = argv.size();
+    const std::optional<uint32_t> type = words > 2 ? parse_type(argv[words - 1]) : std::nullopt;
+    const size_t rest = words - (type ? 1 : 0);
     std::optional<Work> work;
-    if (argv.size() == 2) work = parse_work(argv[1], {}, options_);
-    if (argv.size() == 3 && !argv[2].empty()) work = parse_work(argv[1], argv[2], options_);
+    if (rest == 2) work = parse_work(argv[1], {}, options_);
+    if (rest == 3 && !argv[2].empty()) work = parse_work(argv[1], argv[2], options_);
     if (!work) {
       text_ = "-ERR SPIN takes nanoseconds (0 .. " + std::to_string(options_.longest.count()) +
-              ") and optionally SHORT or LONG\r\n";
+              "), then optionally SHORT or LONG, then optionally a type (" +
+              std::to_string(kFirstNamed) + " .. " + std::to_string(kLastNamed) + ")\r\n";
       return;
     }
     service_ = work->service;
     long_ = work->is_long;
-    request.type = long_ ? kLong : kShort;
+    request.type = type.value_or(long_ ? kLong : kShort);
     request.size_hint = service_;
     request.group = kPolicyGroup;
     text_ = "+OK\r\n";
@@ -155,7 +171,12 @@ void SpinServer::slow(const Request& request, const Completion& times) {
 }
 
 const char* type_name(uint32_t type) {
-  return type == kShort ? "short" : type == kLong ? "long" : "control";
+  static const auto names = [] {
+    std::array<std::string, kTypes> all{"control", "short", "long"};
+    for (uint32_t named = kFirstNamed; named < kTypes; ++named) all[named] = std::to_string(named);
+    return all;
+  }();
+  return names[std::min(type, kTypes - 1)].c_str();
 }
 
 }  // namespace rubato::spin

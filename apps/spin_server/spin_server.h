@@ -2,8 +2,11 @@
 //
 // The synthetic server: each request names the service time it wants and gets it as busy work with
 // checkpoints. Speaks RESP (requests as arrays or inline), so redis-cli can talk to it:
-//   SPIN nanoseconds [SHORT|LONG]  -> +OK    class default: long from `long_from` on
+//   SPIN nanoseconds [SHORT|LONG] [TYPE]  -> +OK
 //   PING, QUIT, COMMAND
+// The class is long from `long_from` on unless it is given. A request is of type short or long, or
+// of the one that it names: a number of kFirstNamed to kLastNamed, of which policies learn what it
+// takes like of any other.
 // Anything else gets -ERR. Slow requests are logged. Thread safe as Application and Protocol ask.
 #pragma once
 
@@ -12,6 +15,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/limits.h"
 #include "runtime/app.h"
 
 namespace rubato::spin {
@@ -20,7 +24,11 @@ namespace rubato::spin {
 inline constexpr uint32_t kControl = 0;
 inline constexpr uint32_t kShort = 1;
 inline constexpr uint32_t kLong = 2;
+inline constexpr uint32_t kFirstNamed = 3;
+inline constexpr uint32_t kLastNamed = limits::kTypes - 2;
+inline constexpr uint32_t kTypes = kLastNamed + 1;
 
+// "control", "short", "long" or a number. Requires type < kTypes. The text is there for ever.
 const char* type_name(uint32_t type);
 
 // How far apart the checkpoints of a request are.

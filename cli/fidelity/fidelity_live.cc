@@ -152,11 +152,17 @@ Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
   }
   sleep_until(start_);
   if (watch_) watch_->begin();
+  const size_t types = setup_.is_long.size();
+  const bool names_types = types > 2 && types <= spin::kTypes - spin::kFirstNamed;
   for (size_t i = 0; i < offers_.size(); ++i) {
     const Offer& offer = offers_[i];
     const Instant due = start_ + (offer.at - Instant());
-    const std::string message = fmt::format("SPIN {} {}\r\n", offer.service.count(),
-                                            setup_.is_long[offer.type] ? "LONG" : "SHORT");
+    // What the server calls short and long, or of more types which one it is.
+    const std::string named =
+        names_types ? fmt::format(" {}", spin::kFirstNamed + offer.type) : "";
+    const std::string message =
+        fmt::format("SPIN {} {}{}\r\n", offer.service.count(),
+                    setup_.is_long[offer.type] ? "LONG" : "SHORT", named);
     wait_until(due, clock);
     const uint64_t flow = await_flow(clock);
     sides_[flow].offer = i;

@@ -104,7 +104,7 @@ int SpinCommand::serve(Reloader& reloader, Datapath& network, TcpDatapath* tcp,
   auto runtime = Runtime::create(options.runtime, datapath, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
   apply_live(reloader, **runtime, tcp);
-  options.serving.types = 3;
+  options.serving.types = spin::kTypes;
   options.serving.type_name = [](uint32_t type) { return std::string(spin::type_name(type)); };
   options.serving.recording.is_control = [](uint32_t type) { return type == spin::kControl; };
   RequestFeed requests((*runtime)->request_rings());
@@ -223,7 +223,7 @@ void add_spin(CommandLine& command) {
 
 const Command kSpin(
     {"serve", "spin",
-     "Serve SPIN nanoseconds [SHORT|LONG] over RESP: be busy for that long", add_spin});
+     "Serve SPIN nanoseconds [SHORT|LONG] [TYPE] over RESP: be busy for that long", add_spin});
 
 }  // namespace
 }  // namespace rubato::cli

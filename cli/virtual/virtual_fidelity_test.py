@@ -125,8 +125,9 @@ class Ideal(unittest.TestCase):
         """Which these policies make of the last 200 requests: simulated every 10 us, live with the
         first poll after that."""
         settings = ["--set", "window=200", "--set", "check=10"]
-        self.expect_the_same(["shinjuku", "darc", "edf", "fixed-priority"], 8, requests=4000,
-                             settings=settings)
+        for mix in "high-bimodal", "tpcc":
+            self.expect_the_same(["shinjuku", "darc", "edf", "fixed-priority"], 8, requests=4000,
+                                 mix=mix, settings=settings)
         self.expect_the_same(["shinjuku"], 8, "0.9", requests=4000, settings=settings)
 
     def test_hosts_of_64_workers_decide_the_same(self):

@@ -167,12 +167,24 @@ class SpinSource final : public RequestSource {
     if (bare_) {
       out += nanoseconds;
     } else {
-      append_command(out, {"SPIN", nanoseconds});
+      append(out, type, nanoseconds);
     }
     return {type, service};
   }
 
  private:
+  // Two types are what the server calls short and long; of more it is told which one it is.
+  void append(std::string& out, uint32_t type, const std::string& nanoseconds) const {
+    if (types_.size() <= 2 || types_.size() > kMostNamed) {
+      return append_command(out, {"SPIN", nanoseconds});
+    }
+    append_command(out, {"SPIN", nanoseconds, fmt::format_int(kFirstNamed + type).str()});
+  }
+
+  // Of the spin server's types (apps/spin_server/spin_server.h).
+  static constexpr uint32_t kFirstNamed = 3;
+  static constexpr uint32_t kMostNamed = 60;
+
   Mix mix_;
   const bool bare_;
 };

@@ -164,5 +164,13 @@ TEST(SpinSource, asks_for_the_service_time_it_drew) {
   EXPECT_EQ(source->types()[0].service_mean, Nanos(1000));
 }
 
+TEST(SpinSource, says_the_type_where_short_and_long_do_not_tell_it) {
+  auto source = make_spin_source(parse_mix("a:1us:1,b:2us:1,c:3us:1").value());
+  Prng prng(1);
+  std::string bytes;
+  source->make(2, Nanos(3000), prng, bytes);
+  EXPECT_EQ(bytes, "*3\r\n$4\r\nSPIN\r\n$4\r\n3000\r\n$1\r\n5\r\n");
+}
+
 }  // namespace
 }  // namespace rubato::load

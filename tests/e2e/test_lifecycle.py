@@ -267,6 +267,18 @@ class Spin(unittest.TestCase):
             with self.assertRaisesRegex(ReplyError, "SPIN takes nanoseconds"):
                 client.call("SPIN", "soon")
 
+    def test_a_request_may_name_its_type(self):
+        with (Server("--policy", "darc", "--metrics-port", "0", program="spin") as server,
+              server.client() as client):
+            for words in ("1000",), ("1000", "LONG"), ("1000", "7"), ("1000", "SHORT", "62"):
+                self.assertEqual(client.call("SPIN", *words), b"OK")
+            for words in ("1000", "2"), ("1000", "63"), ("1000", "7", "LONG"), ("1000", "", "7"):
+                with self.assertRaisesRegex(ReplyError, r"then optionally a type \(3 \.\. 62\)"):
+                    client.call("SPIN", *words)
+            text = get(metrics_port(server), "/metrics").read().decode()
+            for name in "short", "long", "7", "62":
+                self.assertIn(f'rubato_latency_seconds_count{{type="{name}"}} 1\n', text)
+
 
 class Bench(unittest.TestCase):
     def test_bench_of_few_cpus_runs_for_a_moment(self):
