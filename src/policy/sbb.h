@@ -133,13 +133,16 @@ class Sbb : public FixedQuantum {
   Job* own(Worker& worker, WorkerId me, H& host) const {
     if (!config_.enhanced) return host.take(queue(me));
     if (Job* job = host.take(block(me))) return job;
-    if (worker.round_left == 0) begin_round(worker, me, host);
-    if (worker.round_left == 0) return nullptr;
-    const uint32_t batch = std::min(config_.block, worker.round_left);
-    RUBATO_DCHECK(batch >= 1 && batch <= limits::kStealMax);  // fits the block
-    Job* const job = host.steal(queue(me), block(me), batch);
-    worker.round_left = job != nullptr ? worker.round_left - batch : 0;  // thieves took the rest
-    return job;
+    // A thief that is faster may leave something, which the worker would leave in its sleep.
+    for (;;) {
+      if (worker.round_left == 0) begin_round(worker, me, host);
+      if (worker.round_left == 0) return nullptr;
+      const uint32_t batch = std::min(config_.block, worker.round_left);
+      RUBATO_DCHECK(batch >= 1 && batch <= limits::kStealMax);  // fits the block
+      Job* const job = host.steal(queue(me), block(me), batch);
+      worker.round_left = job != nullptr ? worker.round_left - batch : 0;
+      if (job != nullptr) return job;
+    }
   }
 
   // Workers judge themselves by what they receive per round (4.5.1).

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policy/testing/arrivals.h"
@@ -130,6 +131,29 @@ TEST(Sbb, half_of_what_is_visible_is_stolen_and_nobody_steals_it_again) {
   workers.publish_hint(1, Load::kLight);
   EXPECT_EQ(workers.next(2), nullptr);
   for (size_t i = 1; i < 5; ++i) EXPECT_EQ(workers.next(0), jobs[i]);
+}
+
+// A thief takes one between the owner's look and its take, which then has nothing.
+struct FasterThief : ScriptHost<Sbb> {
+  using ScriptHost<Sbb>::ScriptHost;
+  Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
+    if (!std::exchange(was_faster, true)) {
+      EXPECT_NE(take(victim), nullptr);
+      return nullptr;
+    }
+    return ScriptHost<Sbb>::steal(victim, into, max);
+  }
+  bool was_faster = false;
+};
+
+TEST(Sbb, what_a_faster_thief_leaves_is_taken_at_once) {
+  const Sbb policy(published());
+  FasterThief host(2);
+  std::vector<Job> jobs(2);
+  for (Job& job : jobs) host.push(queue(0), &job);
+  Sbb::Worker worker;
+  EXPECT_EQ(policy.next(worker, WorkerId{0}, host), &jobs[1]);
+  EXPECT_EQ(policy.next(worker, WorkerId{0}, host), nullptr);
 }
 
 TEST(Sbb, an_odd_request_goes_to_the_thief) {
