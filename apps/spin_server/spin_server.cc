@@ -26,13 +26,18 @@ uint32_t preemptions() {
   return request != nullptr ? request->preemptions : 0;
 }
 
-std::optional<uint32_t> parse_type(std::string_view text) {
-  uint32_t type = 0;
+// Nothing = the text is not a number from `low` to `high`.
+std::optional<int64_t> parse_number(std::string_view text, int64_t low, int64_t high) {
+  int64_t number = 0;
   const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, type);
-  const bool whole = error == std::errc() && stop == end;
-  if (!whole || type < kFirstNamed || type > kLastNamed) return std::nullopt;
-  return type;
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || number < low || number > high) return {};
+  return number;
+}
+
+std::optional<uint32_t> parse_type(std::string_view text) {
+  const std::optional<int64_t> type = parse_number(text, kFirstNamed, kLastNamed);
+  return type ? std::optional(static_cast<uint32_t>(*type)) : std::nullopt;
 }
 
 class SpinSession final : public Session {
@@ -129,11 +134,9 @@ class SpinSession final : public Session {
 
 std::optional<Work> parse_work(std::string_view nanoseconds, std::string_view of_class,
                                const SpinOptions& options) {
-  int64_t ns = -1;
-  const char* const end = nanoseconds.data() + nanoseconds.size();
-  const auto [stop, error] = std::from_chars(nanoseconds.data(), end, ns);
-  if (error != std::errc() || stop != end || ns < 0 || ns > options.longest.count()) return {};
-  const Nanos service(ns);
+  const std::optional<int64_t> ns = parse_number(nanoseconds, 0, options.longest.count());
+  if (!ns) return {};
+  const Nanos service(*ns);
   if (of_class.empty()) return Work{service, service >= options.long_from};
   const bool is_long = same_word(of_class, "LONG");
   if (!is_long && !same_word(of_class, "SHORT")) return {};

@@ -5,6 +5,7 @@
 // may be used from several threads; a Collector belongs to one.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -20,6 +21,15 @@ struct Sample {
   double tail_ns = 0;    // the 99.9th percentile
   uint64_t batches = 0;  // 0 = not measured
   uint64_t stalls = 0;   // batches left out: the CPU was away for over kStall
+
+  // What is left when a part that takes so long is taken off.
+  Sample less(double part_ns) const {
+    Sample rest = *this;
+    for (double* ns : {&rest.median_ns, &rest.lower_ns, &rest.tail_ns}) {
+      *ns = std::max(0.0, *ns - part_ns);
+    }
+    return rest;
+  }
 };
 
 // What takes longer was not the operation: ticks and interrupts are shorter, other tasks and

@@ -231,12 +231,10 @@ Status measure_ways_in(const Meter& meter, const Place& place, const char* windo
 Status measure_polls_between(const Meter& meter, const Place& place, Sample& between) {
   constexpr const char* kAtOnce = "1";
   constexpr const char* kNever = "1000000000";
-  Sample without;
+  Sample with, without;
   if (Status s = measure_ways_in(meter, place, kNever, without); !s.ok()) return s;
-  if (Status s = measure_ways_in(meter, place, kAtOnce, between); !s.ok()) return s;
-  for (double* part : {&between.median_ns, &between.lower_ns, &between.tail_ns}) {
-    *part = std::max(0.0, *part - without.median_ns);
-  }
+  if (Status s = measure_ways_in(meter, place, kAtOnce, with); !s.ok()) return s;
+  between = with.less(without.median_ns);
   return Done{};
 }
 

@@ -2,7 +2,6 @@
 //
 // Time slices on the live runtime: starting one, announcing a long request, a slice that ends and
 // goes on, one that ends in a preemption, and how late a checkpoint notices the end.
-#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -121,12 +120,7 @@ class SliceEnds {
 // what is left of the way from one end to the next without the slice, and what it was late.
 Sample way_to_next(const Sample& end, const Sample& pause, const Runtime& runtime) {
   const double late = static_cast<double>(runtime.overrun().percentile(50).count());
-  const double others = static_cast<double>(kShortSlice.count()) + late - pause.median_ns;
-  return {.median_ns = std::max(0.0, end.median_ns - others),
-          .lower_ns = std::max(0.0, end.lower_ns - others),
-          .tail_ns = std::max(0.0, end.tail_ns - others),
-          .batches = end.batches,
-          .stalls = end.stalls};
+  return end.less(static_cast<double>(kShortSlice.count()) + late - pause.median_ns);
 }
 
 // `begins`, which may be null, is only of one request.
@@ -199,14 +193,11 @@ Status measure_check(const Meter& meter, const Place& place, Sample& sample) {
         for (uint32_t i = 0; i < kBatch; ++i) body();
       });
     };
-    sample = repeat([] {
+    const Sample look = repeat([] {
       checkpoint_budget_set(0);
       checkpoint();
     });
-    const double setting = repeat([] { checkpoint_budget_set(0); }).median_ns;
-    for (double* part : {&sample.median_ns, &sample.lower_ns, &sample.tail_ns}) {
-      *part = std::max(0.0, *part - setting);
-    }
+    sample = look.less(repeat([] { checkpoint_budget_set(0); }).median_ns);
   });
 }
 

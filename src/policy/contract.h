@@ -181,9 +181,9 @@ inline constexpr uint64_t kNoWord = UINT64_MAX;
 namespace internal {
 constexpr bool heads_fit(std::span<const QueueDeclaration> queues) {
   for (const QueueDeclaration& declaration : queues) {
-    const bool plain = declaration.order == Order::kFifo && !declaration.aged;
-    if (!plain && declaration.sharing != Sharing::kShared) return false;
-    if (declaration.order != Order::kFifo && declaration.aged) return false;
+    const bool ordered = declaration.order != Order::kFifo;
+    if (ordered && declaration.aged) return false;
+    if ((ordered || declaration.aged) && declaration.sharing != Sharing::kShared) return false;
   }
   return true;
 }

@@ -139,9 +139,11 @@ class Sbb : public FixedQuantum {
       if (worker.round_left == 0) return nullptr;
       const uint32_t batch = std::min(config_.block, worker.round_left);
       RUBATO_DCHECK(batch >= 1 && batch <= limits::kStealMax);  // fits the block
-      Job* const job = host.steal(queue(me), block(me), batch);
-      worker.round_left = job != nullptr ? worker.round_left - batch : 0;
-      if (job != nullptr) return job;
+      if (Job* job = host.steal(queue(me), block(me), batch)) {
+        worker.round_left -= batch;
+        return job;
+      }
+      worker.round_left = 0;
     }
   }
 

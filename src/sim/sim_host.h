@@ -64,8 +64,8 @@ class SimHost {
 
   // ---- The contract's verbs -------------------------------------------------------------------
 
-  // By readings of the clock: that of the last one, some 10 ns ago.
-  Instant now() const { return by_readings() ? event_time() + meter_.spent() : event_time(); }
+  // By readings of the clock: that of the last one, or some 10 ns later.
+  Instant now() const { return counts_readings() ? event_time() + meter_.spent() : event_time(); }
   uint32_t workers() const { return workers_; }
   uint32_t depth(QueueRef q) {
     look();
@@ -239,6 +239,7 @@ class SimHost {
 
   CostMeter<kIdeal>& meter() { return meter_; }
   Instant event_time() const { return meter_.now(); }
+  bool counts_readings() const { return costs().worker.clock == WorkerClock::kReadings; }
   // The depth of a worker's own arrival queue includes its ring, when that worker or the timer core
   // looks (contract.h); a live worker, after which help_looks is, sees its ring by polling only.
   QueueSet<P>& queues() { return queues_; }
@@ -253,7 +254,6 @@ class SimHost {
  private:
   using Queue = typename QueueSet<P>::Queue;
 
-  bool by_readings() const { return !kIdeal && costs_.worker.clock == WorkerClock::kReadings; }
   const Prices& costs() const { return kIdeal ? kIdealPrices : costs_; }
   Trace* trace() const { return kIdeal ? nullptr : trace_; }
 

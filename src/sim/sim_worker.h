@@ -61,7 +61,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   }
   Instant served_from() const { return served_from_; }
   bool has_just_cut() const { return has_just_cut_; }
-  bool counts_readings() const { return costs().worker.clock == WorkerClock::kReadings; }
+  bool counts_readings() const { return context_.host.counts_readings(); }
   // The service of the request that it turns to counts from now on.
   void serve_from_last_reading() {
     if (!Server::kIdeal) served_from_ = read_;

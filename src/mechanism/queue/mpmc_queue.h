@@ -39,6 +39,7 @@
 
 namespace rubato {
 
+// Of queues that show nothing of their items.
 struct NoKey {};
 
 template <QueueItem T, class Sync = StdSync, class KeyOf = NoKey>
