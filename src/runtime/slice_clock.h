@@ -69,7 +69,7 @@ class SliceClock {
   // Starts a slice that has no end.
   void start_without_end(Instant now) {
     stop();
-    look_after(kFirstStride, now);
+    look_after(sched::kFirstRareStride, now);
   }
 
   // The slice goes on, to `end`. Requires that a slice was started.
@@ -106,10 +106,6 @@ class SliceClock {
   TimerSlot& slot() { return slot_; }
 
  private:
-  static constexpr Nanos kRareLook = Nanos::micros(100);
-  // The strides where no slice depends on the look.
-  static constexpr int64_t kFirstStride = 64;
-  static constexpr int64_t kRareStride = 1024;
   static constexpr int32_t kLooksAfter = 64;
 
   void watch_until(Instant end, Instant now, const Job& job, Nanos attained) {
@@ -118,7 +114,7 @@ class SliceClock {
       look_after(0, now);
     } else {
       publish(now, job, attained);
-      look_after(kFirstStride, now);
+      look_after(sched::kFirstRareStride, now);
     }
   }
 
@@ -142,9 +138,8 @@ class SliceClock {
   void schedule_look(Instant now) {
     const int64_t each_ns = sched::per_checkpoint(now - last_look_, stride_);
     const bool rarely = watch_ != SliceWatch::kSelf || end_ == Instant::never();
-    look_after(rarely ? std::min(kRareLook.count() / each_ns, kRareStride)
-                      : sched::look_stride(end_ - now, each_ns),
-               now);
+    look_after(
+        rarely ? sched::rare_look_stride(each_ns) : sched::look_stride(end_ - now, each_ns), now);
   }
 
   void look_after(int64_t stride, Instant now) {

@@ -30,4 +30,13 @@ constexpr int64_t look_stride(Nanos left, int64_t per_checkpoint_ns) {
   return std::min(ahead / per_checkpoint_ns, kLongestStride);
 }
 
+// The same where no slice depends on the look, which only tells whether the reply is still wanted:
+// first, and after each look.
+inline constexpr int64_t kFirstRareStride = 64;
+constexpr int64_t rare_look_stride(int64_t per_checkpoint_ns) {
+  constexpr Nanos kRareLook = Nanos::micros(100);
+  constexpr int64_t kRareStride = 1024;
+  return std::min(kRareLook.count() / per_checkpoint_ns, kRareStride);
+}
+
 }  // namespace rubato::sched

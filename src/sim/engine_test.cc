@@ -116,6 +116,18 @@ TEST(Engine, a_slice_ends_at_a_checkpoint_and_looks_at_others_take_time) {
   EXPECT_EQ(outcome.counters.preemptions_avoided, 2u);
 }
 
+// A slice without an end is looked at, too: after 64 checkpoints, and then every 100 us.
+TEST(Engine, rare_looks_at_a_request_that_runs_to_its_end_take_time) {
+  sim::Setup setup = scripted(1, {{1000, 6400}, {20'000, 100'000}, {200'000, 110'000}});
+  setup.costs.preemption.clock = Clock::kSelf;
+  setup.costs.preemption.checkpoints = Nanos(100);
+  setup.costs.preemption.check = Nanos(50);
+  const Outcome outcome = run<Cfcfs>(setup);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 6400);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 100'000 + 50);
+  EXPECT_EQ(latency_of_shot(outcome, 2), 110'000 + 2 * 50);
+}
+
 // Looks that take more or less end the slices of one request at several of its checkpoints.
 TEST(Engine, looks_at_checkpoints_may_spread) {
   sim::Setup setup = scripted(1, {{1000, 100'000}});

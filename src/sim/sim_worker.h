@@ -509,10 +509,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // are.
   void schedule_slice() {
     if (!Server::kIdeal) looked_ = Nanos();
+    if (costs().preemption.checkpoints > Nanos()) return schedule_checkpoint();
     Instant seen = slice_end_;
-    if (costs().preemption.checkpoints > Nanos() && seen != Instant::never()) {
-      return schedule_checkpoint();
-    }
     if (seen < finish_at_) {
       const bool self = costs().preemption.clock == Clock::kSelf;
       seen = seen + (self ? meter().draw(costs().preemption.overshoot)
@@ -550,21 +548,25 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     slice_end_ = slice_end_ + core_.quantum() * ends;
   }
 
-  // The worker looks at some of the request's checkpoints; there is none at its very end.
+  // The worker looks at some of the request's checkpoints, also where its slice has no end; there
+  // is none at its very end.
   void schedule_checkpoint() {
     const Costs::Preemption& price = costs().preemption;
     const Nanos left = running_->left;
+    const bool ends = slice_end_ != Instant::never();
     Instant last_look = read_;
-    int64_t stride = 0;
-    for (Nanos work = price.checkpoints; work < left; work += price.checkpoints * (stride + 1)) {
+    int64_t stride = ends ? 0 : sched::kFirstRareStride;
+    for (Nanos work = price.checkpoints * (stride + 1); work < left;
+         work += price.checkpoints * (stride + 1)) {
       const Instant at = slice_start_ + work + looked_;
       const Instant reading = at + costs().worker.read_clock;
       if (reading >= slice_end_) {
         looked_ += costs().preemption.receive_read;
         return schedule(Next::kSliceEnd, at + costs().preemption.receive_read);
       }
-      stride = sched::look_stride(slice_end_ - reading,
-                                  sched::per_checkpoint(reading - last_look, stride));
+      const int64_t each_ns = sched::per_checkpoint(reading - last_look, stride);
+      stride = ends ? sched::look_stride(slice_end_ - reading, each_ns)
+                    : sched::rare_look_stride(each_ns);
       last_look = reading;
       looked_ += meter().draw(price.check, price.check_spread);
     }
