@@ -22,6 +22,9 @@ struct VirtualHost {
   bool (*run)(uint64_t seed, const sim::Costs::World& prices, const std::function<bool()>& body);
   // The calling thread, in the world, occupies its worker as spin::busy_work does.
   void (*work)(Nanos service);
+  // The calling thread's clock in the world, for what is no part of the server: reading it takes no
+  // time.
+  Instant (*clock)();
 };
 
 // Null = this program has no virtual time.

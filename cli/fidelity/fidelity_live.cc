@@ -25,6 +25,7 @@ namespace {
 constexpr Nanos kLateAfter = Nanos::micros(5);
 constexpr Nanos kStartAfter = Nanos::millis(50);
 constexpr Nanos kVirtualStartAfter = Nanos::micros(100);
+constexpr Nanos kLookEvery = Nanos::micros(10);  // whether a flow is free, or all are open
 constexpr Nanos kPatience = Nanos::seconds(30);  // for the last replies
 
 void sleep_until(Instant due) {
@@ -52,7 +53,8 @@ class Sender {
   LiveRun result(const RuntimeStats& stats) const;
 
  private:
-  Status connect(LoopbackDatapath& datapath);
+  Status connect(LoopbackDatapath& datapath, const Clock& clock);
+  Status await_open(const LoopbackDatapath& datapath, const Clock& clock);
   void watch(Instant now);
   void wait_until(Instant due, const Clock& clock);
   void look_again(const Clock& clock);
@@ -98,10 +100,21 @@ class Sender {
   LiveRun run_;
 };
 
-Status Sender::connect(LoopbackDatapath& datapath) {
+// To open thousands of flows takes the workers as long as many requests, which is no part of a run.
+Status Sender::await_open(const LoopbackDatapath& datapath, const Clock& clock) {
+  const Instant until = clock.now() + kPatience;
+  while (datapath.stats().flows_open < setup_.flows) {
+    if (clock.now() >= until) return Error{"the server opens no flows"};
+    sleep_until(clock.now() + kLookEvery);
+  }
+  return Done{};
+}
+
+Status Sender::connect(LoopbackDatapath& datapath, const Clock& clock) {
   for (uint32_t i = 1; i <= setup_.flows; ++i) {
     if (datapath.connect() != i) return Error{"the loopback datapath numbers flows otherwise"};
   }
+  if (Status opened = await_open(datapath, clock); !opened.ok()) return opened;
   // Nothing but the runtime takes its time in virtual time.
   if (setup_.host != nullptr) return Done{};
   auto opened = load::CoreWatch::open(static_cast<uint32_t>(::getpid()));
@@ -130,7 +143,7 @@ void Sender::wait_until(Instant due, const Clock& clock) {
 }
 
 void Sender::look_again(const Clock& clock) {
-  if (!watch_) return sleep_until(clock.now() + Nanos::micros(10));
+  if (!watch_) return sleep_until(clock.now() + kLookEvery);
   watch(clock.now());
 }
 
@@ -144,7 +157,7 @@ void Sender::await_replies(const Clock& clock) {
 }
 
 Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
-  if (Status ready = connect(datapath); !ready.ok()) return ready;
+  if (Status ready = connect(datapath, clock); !ready.ok()) return ready;
   start_ = clock.now() + kStartAfter;
   if (!watch_) {
     const int64_t step_ns = kVirtualStartAfter.count();
@@ -202,6 +215,7 @@ RuntimeOptions runtime_options(const LiveSetup& setup) {
   options.idle = Idle::kSpin;
   options.pin = true;
   options.pin_first = 1;
+  options.slow_threshold = Nanos::max();
   options.seed = setup.seed ^ sim::kHostStream;  // policies draw as the simulated ones do
   return options;
 }
@@ -222,7 +236,8 @@ Result<LiveRun> run_here(const LiveSetup& setup, const std::vector<Offer>& offer
   loopback.queues = setup.workers;
   loopback.max_flows = setup.flows;
   loopback.on_reply = [&](uint64_t flow, std::string_view bytes) {
-    sender.replied(flow, clock->now(), bytes.empty() || bytes.front() == '-');
+    const Instant at = setup.host != nullptr ? setup.host->clock() : clock->now();
+    sender.replied(flow, at, bytes.empty() || bytes.front() == '-');
   };
   LoopbackDatapath datapath(loopback, application);
   auto runtime = Runtime::create(runtime_options(setup), datapath, application);

@@ -56,7 +56,7 @@ void work(Nanos service) {
   }
 }
 
-constexpr VirtualHost kHost{run_in_world, work};
+constexpr VirtualHost kHost{run_in_world, work, virt::clock};
 [[gnu::constructor]] void be_the_host() { set_virtual_host(kHost); }
 
 }  // namespace
