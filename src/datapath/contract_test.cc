@@ -204,8 +204,8 @@ TEST_P(DatapathContract, half_closed_client_gets_its_replies_then_the_end) {
   ASSERT_TRUE(client->send("a\nb\n"));
   client->half_close();
   EXPECT_TRUE(b->echo(2));
-  EXPECT_EQ(client->receive(100), "a\nb\n");
   EXPECT_TRUE(b->all_closed());
+  EXPECT_EQ(client->receive(100), "a\nb\n");
 }
 
 TEST_P(DatapathContract, half_close_during_a_request_is_noticed) {

@@ -2,6 +2,7 @@
 #include "virtual/network.h"
 
 #include <netinet/in.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -85,6 +86,8 @@ struct Pipe {
 struct Network::Socket : Description {
   uint16_t port = 0;
   bool datagrams = false;
+  bool shares_port = false;
+  Nanos receive_limit;  // a receive that waits ends after it; 0 = never
   // A socket that is neither bound nor connected.
   uint32_t ready(Instant) const override { return EPOLLOUT | EPOLLHUP; }
   uint64_t edges(Instant) const override { return 0; }
@@ -177,6 +180,7 @@ struct Network::Datagrams final : Socket {
 
   std::deque<Packet> packets;  // by arrival
   uint64_t taken = 0;
+  uint16_t peer_port = 0;  // the only one that it hears from and sends to; 0 = any
 };
 
 struct Network::Event final : Description {
@@ -295,8 +299,16 @@ int Network::bind(int fd, const sockaddr* address) {
   scheduler_.call();
   const auto socket = find<Socket>(fd);
   if (socket == nullptr) return refuse(EBADF);
-  socket->port = port_of(address) != 0 ? port_of(address) : free_port();
-  if (auto datagrams = find<Datagrams>(fd)) datagrams_[socket->port].push_back(datagrams.get());
+  const uint16_t port = port_of(address) != 0 ? port_of(address) : free_port();
+  if (auto datagrams = find<Datagrams>(fd)) {
+    std::vector<Datagrams*>& there = datagrams_[port];
+    const auto shares = [](const Datagrams* one) { return one->shares_port; };
+    if (!there.empty() && !(datagrams->shares_port && std::ranges::all_of(there, shares))) {
+      return refuse(EADDRINUSE);
+    }
+    there.push_back(datagrams.get());
+  }
+  socket->port = port;
   return 0;
 }
 
@@ -317,6 +329,10 @@ int Network::connect(int fd, const sockaddr* address) {
   scheduler_.call();
   const auto socket = find<Socket>(fd);
   if (socket == nullptr) return refuse(EBADF);
+  if (auto datagrams = find<Datagrams>(fd)) {
+    datagrams->peer_port = port_of(address);
+    return 0;
+  }
   const auto group = listeners_.find(port_of(address));
   if (group == listeners_.end() || group->second.empty()) return refuse(ECONNREFUSED);
   Listener& listener =
@@ -368,6 +384,12 @@ int Network::set_option(int fd, int level, int option, const void* value, sockle
   // Each datagram is a message of its own, and no program chooses its socket.
   if (level == IPPROTO_UDP || (level == SOL_SOCKET && option == SO_ATTACH_REUSEPORT_EBPF)) {
     return refuse(ENOPROTOOPT);
+  }
+  if (level == SOL_SOCKET && option == SO_REUSEPORT) find<Socket>(fd)->shares_port = true;
+  if (level == SOL_SOCKET && option == SO_RCVTIMEO && length >= sizeof(timeval)) {
+    timeval given{};
+    std::memcpy(&given, value, sizeof given);
+    find<Socket>(fd)->receive_limit = Nanos::seconds(given.tv_sec) + Nanos::micros(given.tv_usec);
   }
   const auto stream = find<Stream>(fd);
   if (level == SOL_SOCKET && option == SO_LINGER && stream != nullptr && length >= sizeof(linger)) {
@@ -459,14 +481,16 @@ ssize_t Network::receive(int fd, char* to, size_t room, int flags, sockaddr* fro
   const auto socket = find<Socket>(fd);
   if (socket == nullptr) return refuse(EBADF);
   const bool waits = socket->blocks && (flags & MSG_DONTWAIT) == 0;
+  const bool is_limited = socket->receive_limit > Nanos();
+  const Instant until = is_limited ? now() + socket->receive_limit : Instant::never();
   for (;;) {
     const auto stream = std::dynamic_pointer_cast<Stream>(socket);
     const ssize_t moved =
         stream != nullptr
             ? receive_stream(*stream, to, room, flags)
             : receive_datagram(static_cast<Datagrams&>(*socket), to, room, from, length);
-    if (moved >= 0 || errno != EAGAIN || !waits) return moved;
-    if (!wait_for(*socket, Instant::never())) return refuse(EINTR);
+    if (moved >= 0 || errno != EAGAIN || !waits || now() >= until) return moved;
+    if (!wait_for(*socket, until)) return refuse(EINTR);
   }
 }
 
@@ -503,7 +527,7 @@ ssize_t Network::send(int fd, std::string_view bytes, int flags, const sockaddr*
   const auto socket = find<Socket>(fd);
   if (socket == nullptr) return refuse(EBADF);
   if (auto datagrams = std::dynamic_pointer_cast<Datagrams>(socket)) {
-    return send_datagram(*datagrams, bytes, port_of(to));
+    return send_datagram(*datagrams, bytes, to != nullptr ? port_of(to) : datagrams->peer_port);
   }
   const auto stream = std::dynamic_pointer_cast<Stream>(socket);
   if (stream == nullptr) return refuse(ENOTCONN);
@@ -544,9 +568,13 @@ ssize_t Network::send_datagram(Datagrams& socket, std::string_view bytes, uint16
     return static_cast<ssize_t>(bytes.size());
   }
   Datagrams& to = *group->second[socket.port % group->second.size()];
+  if (to.peer_port != 0 && to.peer_port != socket.port) {
+    return static_cast<ssize_t>(bytes.size());
+  }
   const uint32_t copies = one_in(options_.lose_one_in) ? 0 : one_in(options_.lose_one_in) ? 2 : 1;
   for (uint32_t i = 0; i < copies; ++i) {
-    const Instant at = now() + draw_latency();
+    Instant at = now() + draw_latency();
+    if (!options_.overtaking && !to.packets.empty()) at = std::max(at, to.packets.back().at);
     const auto after = std::upper_bound(
         to.packets.begin(), to.packets.end(), at,
         [](Instant left, const Datagrams::Packet& packet) { return left < packet.at; });

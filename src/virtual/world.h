@@ -86,6 +86,7 @@ struct WorldOptions {
   size_t window = size_t{64} * 1024;
   uint32_t cut_one_in = 0;   // sends that move less than they could, or arrive in pieces
   uint32_t lose_one_in = 0;  // datagrams; as many arrive twice
+  bool overtaking = true;    // of datagrams by others
   uint32_t no_descriptor_one_in = 0;  // connections that cannot be accepted for want of descriptors
 
   bool count_lines = false;  // cache lines that go from thread to thread; takes time

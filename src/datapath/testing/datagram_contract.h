@@ -396,6 +396,7 @@ TEST_P(DatagramContract, requests_of_a_flow_that_keeps_its_order_run_one_by_one)
   for (const char* text : {"a", "b", "?", "c"}) client->send(text);
   Request* request = take(1)[0];
   set_this_worker(0);  // replies of one worker keep their order on every wire
+  wait_for_in_flight(4);
   for (const char* text : {"a", "b", "c"}) {
     std::array<Request*, 8> burst{};
     for (uint32_t q = 0; q < 2; ++q) EXPECT_EQ(queue(q).poll(burst), 0u);
