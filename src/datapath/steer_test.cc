@@ -260,7 +260,7 @@ TEST_P(SteerContract, moved_flow_is_seen_once_closed_and_freed) {
   ASSERT_TRUE(met[1].client->send("last\n"));
   met[1].client->half_close();
   EXPECT_TRUE(fixture_->echo(1));
-  EXPECT_EQ(met[1].client->receive(100), "last\n");
+  EXPECT_EQ(met[1].client->receive(5), "last\n");
   EXPECT_TRUE(datapath().close_flow(met[2].flow));
   ASSERT_TRUE(met[3].client->send("quit\n"));
   Request* request = fixture_->next();
@@ -269,6 +269,7 @@ TEST_P(SteerContract, moved_flow_is_seen_once_closed_and_freed) {
   EXPECT_EQ(DatapathFixture::finish(request, "bye"), nullptr);
   EXPECT_EQ(met[3].client->receive(100), "bye");
   EXPECT_TRUE(fixture_->all_closed());
+  EXPECT_EQ(met[1].client->receive(1), "");
   EXPECT_EQ(datapath().stats().flows_open, 0u);
   EXPECT_EQ(datapath().stats().flows_migrated, 0u);
   EXPECT_EQ(datapath().stats().requests, 6u);
