@@ -192,6 +192,15 @@ struct Network::Event final : Description {
   uint64_t writes = 0;
 };
 
+// That goes off once.
+struct Network::Timer final : Description {
+  uint32_t ready(Instant now) const override { return now >= at ? uint32_t{EPOLLIN} : 0; }
+  uint64_t edges(Instant now) const override { return ready(now); }
+  Instant next(Instant now) const override { return now < at ? at : Instant::never(); }
+
+  Instant at = Instant::never();
+};
+
 struct Epoll final : Description {
   struct Watched {
     std::shared_ptr<Description> description;
@@ -615,6 +624,33 @@ ssize_t Network::write_event(int fd, const void* from, size_t size) {
   ++event->writes;
   signal(*event);
   return sizeof value;
+}
+
+int Network::make_timer() {
+  scheduler_.call();
+  return add(std::make_shared<Timer>(), false);
+}
+
+int Network::set_timer(int fd, Nanos after) {
+  scheduler_.call();
+  const auto timer = find<Timer>(fd);
+  if (timer == nullptr) return refuse(EINVAL);
+  timer->at = after == Nanos() ? Instant::never() : now() + after;
+  signal(*timer);
+  return 0;
+}
+
+bool Network::is_timer(int fd) const { return find<Timer>(fd) != nullptr; }
+
+ssize_t Network::read_timer(int fd, void* to, size_t room) {
+  scheduler_.call();
+  const auto timer = find<Timer>(fd);
+  const uint64_t count = 1;
+  if (room < sizeof count) return refuse(EINVAL);
+  if (timer->ready(now()) == 0) return refuse(EAGAIN);
+  std::memcpy(to, &count, sizeof count);
+  timer->at = Instant::never();
+  return sizeof count;
 }
 
 // ---- Waiting --------------------------------------------------------------------------------

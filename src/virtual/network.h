@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Network: the sockets, epolls and eventfds of one world, as Linux has them, as far as servers and
-// clients use them: streams and datagrams over IPv4 and IPv6 between programs of one machine. For
-// the library's own files; programs reach it through libc (posix_network.cc).
+// Network: the sockets, epolls, eventfds and timers of one world, as Linux has them, as far as
+// servers and clients use them: streams and datagrams over IPv4 and IPv6 between programs of one
+// machine. For the library's own files; programs reach it through libc (posix_network.cc).
 //
 // Bytes and datagrams arrive some time after they are sent. A stream has a window: what is sent and
 // not yet read is bounded. Faults, each drawn from the seed: a send or a receive moves fewer bytes
@@ -80,6 +80,11 @@ class Network {
   ssize_t read_event(int fd, void* to, size_t room);
   ssize_t write_event(int fd, const void* from, size_t size);
   bool is_event(int fd) const;
+  int make_timer();
+  // Zero = it is off.
+  int set_timer(int fd, Nanos after);
+  bool is_timer(int fd) const;
+  ssize_t read_timer(int fd, void* to, size_t room);
 
   int make_epoll();
   int control(int epoll, int operation, int fd, const epoll_event* event);
@@ -92,6 +97,7 @@ class Network {
   struct Stream;
   struct Datagrams;
   struct Event;
+  struct Timer;
   struct Socket;
 
   template <class T>
