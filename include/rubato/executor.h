@@ -61,8 +61,9 @@ typedef struct rubato_executor_options {
   uint32_t max_tasks;
   const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
   size_t type_names_count;
-  // 1 = the executor lives in its caller's loop: it has no threads but those of its metrics and its
-  // trace, and one worker, which rubato_executor_run runs. 0 by default.
+  // 1 = the executor lives in its caller's loops: it has no threads but those of its metrics and
+  // its trace, and each worker of the scheduler's options, one unless told, is run by a loop: see
+  // rubato_executor_run_loop. 0 by default.
   uint32_t in_loop;
   const rubato_group* groups;  // numbers 1 .. groups_count; max_tasks bounds tasks in none of them
   size_t groups_count;
@@ -117,8 +118,9 @@ rubato_executor* rubato_executor_create(const rubato_executor_options* options,
 void rubato_executor_stop(rubato_executor* executor);
 
 // Blocks until a stop is over. Returns RUBATO_OK, or RUBATO_DRAIN_LIMIT when tasks were given up.
-// Any thread but a worker. With `in_loop`, as for rubato_executor_destroy, it is the thread that
-// calls rubato_executor_run, and the tasks run meanwhile.
+// Any thread but a worker. With `in_loop`, as in rubato_executor_destroy, the loops that the caller
+// has run, and those that no thread has, run meanwhile; the threads of the others run them until
+// RUBATO_LOOP_STOPPED. What a loop has that runs no more is given up at the drain limit.
 int rubato_executor_join(rubato_executor* executor);
 
 // Once a stop is over, ends as cancelled the tasks that it has given up, continuations that came
@@ -131,11 +133,22 @@ void rubato_executor_end_left(rubato_executor* executor);
 // while no thread is in another call with it.
 void rubato_executor_destroy(rubato_executor* executor);
 
-// With `in_loop` only, else they return RUBATO_ERROR. rubato_executor_run runs tasks for about
+// With `in_loop` only. rubato_executor_run_loop runs tasks of loop 0 .. workers - 1 for about
 // `budget_ns` and returns an enum rubato_loop_state; it never blocks. A long task gives the thread
-// back at the end of its slice, a task without checkpoints at its own end. Always the same thread,
-// and not in a task. rubato_executor_fd is a descriptor that is readable when there is something to
-// run, for poll, epoll or an event loop; the caller neither reads nor closes it. Any thread.
+// back at the end of its slice, a task without checkpoints at its own end. For each loop always the
+// same thread, which may have several, and not in a task; else, or if there is no such loop, it
+// returns RUBATO_ERROR. Once the executor stops, each loop is to be run until RUBATO_LOOP_STOPPED.
+// rubato_executor_loop_fd is a descriptor that is readable when that loop is to be run, from the
+// start and when it has stopped too, for poll, epoll or an event loop; the caller neither reads nor
+// closes it. RUBATO_ERROR if there is no such loop. Any thread.
+//
+// Loops share their tasks: one goes to the loop that its submitter's thread has run last, from
+// tasks and other threads to one that has nothing to run; a loop with more than it will run soon
+// calls another one. After a checkpoint a task may go on in another loop. What it waits for is
+// served by the loop that it waits in.
+int rubato_executor_run_loop(rubato_executor* executor, uint32_t loop, int64_t budget_ns);
+int rubato_executor_loop_fd(rubato_executor* executor, uint32_t loop);
+// The same of loop 0.
 int rubato_executor_run(rubato_executor* executor, int64_t budget_ns);
 int rubato_executor_fd(rubato_executor* executor);
 

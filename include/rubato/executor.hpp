@@ -117,7 +117,7 @@ struct ExecutorOptions {
   Options scheduler{};  // those of ports and connections keep their defaults, but for metrics
   uint32_t max_tasks = 65536;  // submitted and not done; 1 .. 16777216
   std::vector<std::string> type_names{};  // in the metrics
-  bool in_loop = false;  // no threads: one worker, which Executor::run runs
+  bool in_loop = false;  // no threads: Executor::run runs the workers, 1 unless told, in loops
   uint32_t weight = 100;  // of the tasks in no group; 1 .. 10000
   std::vector<Group> groups{};  // 14 at most
   std::string trace_file{};  // of a trace for Perfetto, see Executor::trace; empty = none
@@ -385,17 +385,19 @@ class Executor {
   Scheduled schedule(TaskAttributes attributes = {}) { return {*this, std::move(attributes)}; }
 
   // With ExecutorOptions::in_loop only. run() runs tasks for about `budget` and never blocks; a
-  // long task gives the thread back at the end of its slice. Always the same thread, and not in a
-  // task. fd() is readable when there is something to run; it is neither read nor closed.
-  LoopState run(std::chrono::nanoseconds budget) {
-    return static_cast<LoopState>(rubato_executor_run(c_.get(), budget.count()));
+  // long task gives the thread back at the end of its slice. For each loop, 0 .. Options::workers
+  // - 1, always the same thread, and not in a task; once the executor stops, until kStopped. fd()
+  // is readable when that loop is to be run; it is neither read nor closed. Loops share their
+  // tasks: see rubato_executor_run_loop.
+  LoopState run(std::chrono::nanoseconds budget, uint32_t loop = 0) {
+    return static_cast<LoopState>(rubato_executor_run_loop(c_.get(), loop, budget.count()));
   }
-  int fd() const { return rubato_executor_fd(c_.get()); }
+  int fd(uint32_t loop = 0) const { return rubato_executor_loop_fd(c_.get(), loop); }
 
   // Takes no new tasks and finishes those that it has, until Options::drain_limit. Does not block.
   void stop() noexcept { rubato_executor_stop(c_.get()); }
   // Blocks until a stop is over; true: every task has ended. Not on a worker. The destructor stops
-  // and joins.
+  // and joins. With `in_loop` the caller's loops run meanwhile, and those that no thread has run.
   bool join() { return rubato_executor_join(c_.get()) == RUBATO_OK; }
   // Once a stop is over, ends the tasks that it has given up and continuations that came later,
   // for what they hold; the destructor does so too. No other thread uses the executor.

@@ -44,6 +44,9 @@ func NewLoop(options Options) (*Loop, error) {
 	if options.ForeignRuntime {
 		return nil, errors.New("foreign runtime: a loop runs native tasks only")
 	}
+	if options.Workers > 1 {
+		return nil, errors.New("workers: a loop has 1")
+	}
 	runtime.LockOSThread()
 	executor, err := create(options, true)
 	if err != nil {

@@ -326,6 +326,8 @@ class Loop(_Tasks):
     give it back at the end of a slice. `add_to` has a loop of asyncio call it."""
 
     def __init__(self, **options):
+        if options.get("workers", 0) > 1:
+            raise ValueError("workers: a loop has 1")
         super().__init__(in_loop=True, **options)
         self._loop = None
 

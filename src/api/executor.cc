@@ -288,13 +288,25 @@ int rubato_executor_join(rubato_executor* executor) {
 void rubato_executor_end_left(rubato_executor* executor) { executor->tasks().end_left(); }
 
 int rubato_executor_run(rubato_executor* executor, int64_t budget_ns) {
-  Executor& tasks = executor->tasks();
-  if (!tasks.in_loop() || Executor::current_task() != nullptr) return RUBATO_ERROR;
-  return static_cast<int>(tasks.run(Nanos(budget_ns)));
+  return rubato_executor_run_loop(executor, 0, budget_ns);
 }
 
-int rubato_executor_fd(rubato_executor* executor) {
-  return executor->tasks().in_loop() ? executor->tasks().fd() : RUBATO_ERROR;
+int rubato_executor_fd(rubato_executor* executor) { return rubato_executor_loop_fd(executor, 0); }
+
+// A loop that join() has found without a thread is idle for the thread that comes after all, until
+// it has stopped.
+int rubato_executor_run_loop(rubato_executor* executor, uint32_t loop, int64_t budget_ns) {
+  Executor& tasks = executor->tasks();
+  const auto& loops = tasks.datapath().loops();
+  if (loop >= loops.size() || Executor::current_task() != nullptr) return RUBATO_ERROR;
+  if (const auto state = tasks.run(Nanos(budget_ns), *loops[loop])) return static_cast<int>(*state);
+  if (tasks.runtime().serving()) return RUBATO_ERROR;
+  return RUBATO_LOOP_IDLE;
+}
+
+int rubato_executor_loop_fd(rubato_executor* executor, uint32_t loop) {
+  const auto& loops = executor->tasks().datapath().loops();
+  return loop < loops.size() ? loops[loop]->fd() : RUBATO_ERROR;
 }
 
 void rubato_executor_destroy(rubato_executor* executor) { delete executor; }

@@ -699,13 +699,194 @@ TEST(ExecutorInALoop, several_take_turns_on_one_thread) {
 
 TEST(ExecutorInALoop, refuses_what_needs_threads) {
   ExecutorOptions options = in_loop();
-  options.scheduler.workers = 2;
-  EXPECT_EQ(complaint_about(options), "workers: an executor in its caller's loop has 1");
-  options = in_loop();
   options.scheduler.idle = rubato::Idle::kSpin;
   EXPECT_EQ(complaint_about(options), "idle: in its caller's loop an executor takes adaptive");
   Executor threaded = make();
   EXPECT_EQ(threaded.fd(), -1);
+  EXPECT_EQ(rubato_executor_run(threaded.c(), 1), RUBATO_ERROR);
+}
+
+ExecutorOptions in_loops(uint32_t count, const std::string& policy = "synergy") {
+  ExecutorOptions options = in_loop(policy);
+  options.scheduler.workers = count;
+  return options;
+}
+
+// A thread for each loop, until the executor has stopped. They sleep without a limit, so one that
+// is not woken is there for ever.
+class Loops {
+ public:
+  Loops(Executor& executor, uint32_t count) {
+    for (uint32_t loop = 0; loop < count; ++loop) {
+      threads_.emplace_back([&executor, loop] {
+        for (;;) {
+          const rubato::LoopState state = executor.run(100us, loop);
+          if (state == rubato::LoopState::kStopped) return;
+          pollfd p{executor.fd(loop), POLLIN, 0};
+          if (state == rubato::LoopState::kIdle) ::poll(&p, 1, -1);
+        }
+      });
+    }
+  }
+  ~Loops() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+TEST_P(EveryPolicy, runs_each_task_once_in_several_loops) {
+  constexpr uint64_t kTasks = 3000;
+  Executor executor = make(in_loops(3, GetParam()));
+  std::vector<std::atomic<uint32_t>> ran(2 * kTasks);
+  const Loops loops(executor, 3);
+  for (uint64_t i = 0; i < kTasks; ++i) {
+    ASSERT_TRUE(executor.execute(
+        [&, i] {
+          ++ran[2 * i];
+          rubato::checkpoint();
+          if (i % 100 == 0) rubato::Semaphore().acquire(100us);
+          EXPECT_TRUE(executor.execute([&, i] { ++ran[2 * i + 1]; }));
+        },
+        {.is_long = i % 7 == 0}));
+  }
+  while (executor.unfinished() > 0) std::this_thread::yield();
+  executor.stop();
+  EXPECT_TRUE(executor.join());
+  for (const auto& count : ran) ASSERT_EQ(count, 1u);
+}
+
+TEST_P(EveryPolicy, a_stop_ends_loops_that_sleep) {
+  for (int i = 0; i < 30; ++i) {
+    Executor executor = make(in_loops(3, GetParam()));
+    std::atomic<int> ran{0};
+    const Loops loops(executor, 3);
+    for (int task = 0; task < i % 4; ++task) {
+      executor.execute([&] {
+        rubato::Semaphore().acquire(200us);
+        ++ran;
+      });
+    }
+    executor.stop();
+    EXPECT_TRUE(executor.join());
+    EXPECT_EQ(ran, i % 4);
+  }
+}
+
+// The drain limit ends the wait, without a call from outside.
+TEST(ExecutorInLoops, a_stop_at_its_limit_ends_a_wait_while_all_loops_sleep) {
+  ExecutorOptions options = in_loops(2);
+  options.scheduler.drain_limit = 50ms;
+  Executor executor = make(options);
+  rubato::Semaphore never;
+  auto waits = executor.submit([&] { never.acquire(); });
+  {
+    const Loops loops(executor, 2);
+    executor.stop();
+  }
+  EXPECT_EQ(outcome_of(waits), Outcome::kCancelled);
+  EXPECT_FALSE(executor.join());
+}
+
+TEST(ExecutorInLoops, tasks_of_each_loop_wait_for_time_and_descriptors) {
+  constexpr uint32_t kLoops = 3;
+  Executor executor = make(in_loops(kLoops));
+  std::array<std::array<int, 2>, kLoops> pipes{};
+  std::vector<std::future<bool>> waits;
+  const Loops loops(executor, kLoops);
+  for (auto& pipe : pipes) {
+    ASSERT_EQ(::pipe(pipe.data()), 0);
+    waits.push_back(executor.submit([&pipe] {
+      rubato::Semaphore().acquire(1ms);
+      return (rubato::wait_fd(pipe[0], POLLIN, 10s) & POLLIN) != 0;
+    }));
+  }
+  for (const auto& pipe : pipes) EXPECT_EQ(::write(pipe[1], "x", 1), 1);
+  for (auto& wait : waits) EXPECT_TRUE(wait.get());
+  executor.stop();
+  EXPECT_TRUE(executor.join());
+  for (const auto& pipe : pipes) {
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+  }
+}
+
+// Two tasks that each hold their thread until the other runs.
+TEST(ExecutorInLoops, one_takes_the_tasks_that_another_one_has_no_time_for) {
+  Executor executor = make(in_loops(2));
+  const Loops loops(executor, 2);
+  std::atomic<int> meet{0};
+  executor.execute([&] {
+    for (int i = 0; i < 2; ++i) {
+      executor.execute([&] {
+        ++meet;
+        while (meet < 2) std::this_thread::yield();
+      });
+    }
+  });
+  while (executor.unfinished() > 0) std::this_thread::yield();
+  executor.stop();
+}
+
+TEST(ExecutorInLoops, a_loop_has_the_tasks_of_its_thread_and_no_other_thread) {
+  Executor executor = make(in_loops(2));
+  EXPECT_EQ(executor.run(1ms, 1), rubato::LoopState::kIdle);
+  int ran = 0;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(executor.execute([&] { ++ran; }));
+  std::thread([&] {
+    EXPECT_EQ(rubato_executor_run_loop(executor.c(), 1, 1), RUBATO_ERROR);
+    while (executor.run(1ms, 0) == rubato::LoopState::kMore) continue;
+  }).join();
+  EXPECT_EQ(ran, 0);
+  EXPECT_EQ(executor.run(1s, 1), rubato::LoopState::kIdle);
+  EXPECT_EQ(ran, 2);
+  EXPECT_EQ(executor.fd(2), -1);
+  EXPECT_EQ(rubato_executor_run_loop(executor.c(), 2, 1), RUBATO_ERROR);
+}
+
+TEST(ExecutorInLoops, a_group_has_its_share_whatever_the_loop) {
+  ExecutorOptions options = in_loops(2);
+  options.groups = {{"a", 300}, {"b", 100}};
+  Executor executor = make(options);
+  const Loops loops(executor, 2);
+  for (uint32_t i = 0; i < 300; ++i) {
+    EXPECT_TRUE(executor.execute([] { rubato::checkpoint(); }, {.group = i % 3}));
+  }
+  while (executor.unfinished() > 0) std::this_thread::yield();
+  for (uint32_t group = 0; group < 3; ++group) {
+    EXPECT_EQ(executor.group_stats(group).requests, 100u);
+  }
+  executor.stop();
+}
+
+TEST(ExecutorInLoops, an_end_that_is_discarded_wakes_them_too) {
+  Executor executor = make(in_loops(2));
+  rubato_task* const task = rubato_task_create(executor.c(), nullptr);
+  {
+    const Loops loops(executor, 2);
+    executor.stop();
+    while (executor.execute([] {})) continue;  // until they drain
+    rubato_task_discard(executor.c(), task);
+  }
+  EXPECT_TRUE(executor.join());
+}
+
+TEST(ExecutorInLoops, the_end_comes_also_if_loops_are_gone) {
+  int told = 0;
+  const auto end = [&](Outcome) { ++told; };
+  {
+    ExecutorOptions options = in_loops(3);
+    options.scheduler.drain_limit = 50ms;
+    Executor executor = make(options);
+    std::thread([&] {
+      executor.run(1ms, 1);
+      for (int i = 0; i < 10; ++i) executor.execute([] {}, {}, end);
+    }).join();  // and never again
+    executor.run(1ms, 0);
+    for (int i = 0; i < 10; ++i) executor.execute([] {}, {}, end);
+  }
+  EXPECT_EQ(told, 20);
 }
 
 // A coroutine that starts at once and tells its end.

@@ -65,6 +65,10 @@ class DatapathQueue {
   // Ends the owner's present or next wait. Any thread.
   virtual void wake() = 0;
 
+  // False: the owner lives in a loop that somebody else runs, and beside the workers there is no
+  // thread that looks after them.
+  virtual bool is_looked_after() const { return true; }
+
   // True: the owner's thread is wanted for something else. The request that runs gives the worker
   // back at the end of its slice, and the next poll lends the thread. Called by the owner.
   virtual bool recalls() const { return false; }
@@ -83,6 +87,11 @@ class DatapathQueue {
     wait(limit);
   }
 };
+
+// The limit of a wait that an event or wake() ends. A thread looks now and then in any case.
+inline Nanos longest_wait(const DatapathQueue& queue) {
+  return queue.is_looked_after() ? Nanos::millis(250) : Nanos::max();
+}
 
 // One flow, as CLIENT LIST and the metrics show it.
 struct FlowInfo {
@@ -127,6 +136,9 @@ class Datapath {
   virtual void drain() = 0;
   // Requests polled and not yet finished, plus replies not yet sent. Any thread.
   virtual uint64_t in_flight() const = 0;
+  // True: while it drains, in_flight() comes to 0 by a worker that is awake, or wakes one. False:
+  // workers look now and then.
+  virtual bool tells_end() const { return false; }
 
   // Any thread.
   virtual DatapathStats stats() const = 0;

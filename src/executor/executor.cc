@@ -18,9 +18,8 @@
 namespace rubato {
 namespace {
 
-// The options of a worker that runs when its caller likes. Fails for those that need threads.
+// The options of workers that run when their callers like. Fails for those that need threads.
 Status fit_into_loop(RuntimeOptions& options) {
-  if (options.workers != 1) return Error{"workers: an executor in its caller's loop has 1"};
   if (options.preempt == PreemptMechanism::kAuto) options.preempt = PreemptMechanism::kCheckpoint;
   if (is_asynchronous(options.preempt)) {
     return Error{"preempt: in its caller's loop an executor takes auto, checkpoint or none"};
@@ -111,14 +110,14 @@ Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
   auto runtime = Runtime::create(runtime_options, executor->datapath_, *executor);
   if (!runtime.ok()) return Error{runtime.error()};
   executor->runtime_ = std::move(*runtime);
-  if (in_loop) {
-    if (executor->datapath_.loop()->watch(executor->runtime_->waits().reactor())) return executor;
-    return Error{std::string("epoll: ") + std::strerror(errno)};
+  bool watched = true;
+  for (LoopQueue* loop : executor->datapath_.loops()) {
+    watched &= loop->watch(executor->runtime_->waits().port(loop->worker()));
   }
+  if (!watched) return Error{std::string("epoll: ") + std::strerror(errno)};
+  if (in_loop) return executor;
   executor->runner_ = std::thread([self = executor.get()] {
-    self->drained_ = self->runtime_->run();
-    self->ended_.store(true, std::memory_order_release);
-    self->ended_.notify_all();
+    self->ended(self->runtime_->run());
   });
   return executor;
 }
@@ -136,25 +135,45 @@ Executor::~Executor() {
   end_left();
 }
 
-// A worker of a loop that drains finds out by itself when the drain is over.
-bool Executor::join() {
-  constexpr int kLookMs = 1;
-  while (in_loop() && run(Nanos::millis(kLookMs)) != LoopState::kStopped) {
-    pollfd p{fd(), POLLIN, 0};
-    ::poll(&p, 1, kLookMs);
-  }
-  ended_.wait(false, std::memory_order_acquire);
-  return drained_;
+void Executor::ended(bool drained) {
+  drained_.store(drained, std::memory_order_relaxed);
+  ended_.store(true, std::memory_order_release);
+  ended_.notify_all();
 }
 
-LoopState Executor::run(Nanos budget) {
-  RUBATO_DCHECK(in_loop() && current_task() == nullptr);
-  if (ended_.load(std::memory_order_relaxed)) return LoopState::kStopped;
-  LoopQueue& loop = *datapath_.loop();
-  loop.enter(now() + budget);
-  if (const auto drained = runtime_->run_here()) {
-    drained_ = *drained;
-    ended_.store(true, std::memory_order_release);
+// Loops whose threads have gone do not end the drain.
+bool Executor::join() {
+  constexpr int kLookMs = 1;
+  std::vector<pollfd> own;
+  while (!datapath_.loops().empty() && run_own_loops(own)) {
+    if (const auto drained = runtime_->stop_if_drained()) ended(*drained);
+    ::poll(own.data(), own.size(), kLookMs);
+  }
+  ended_.wait(false, std::memory_order_acquire);
+  return drained_.load(std::memory_order_relaxed);
+}
+
+// Those that are the caller's; `own` are then the descriptors of those that go on. False: they have
+// stopped, and the executor.
+bool Executor::run_own_loops(std::vector<pollfd>& own) {
+  bool goes_on = !ended_.load(std::memory_order_relaxed);
+  own.clear();
+  for (LoopQueue* loop : datapath_.loops()) {
+    const auto state = run(Nanos::millis(1), *loop);
+    if (!state || state == LoopState::kStopped) continue;
+    own.push_back({loop->fd(), POLLIN, 0});
+    goes_on = true;
+  }
+  return goes_on;
+}
+
+std::optional<LoopState> Executor::run(Nanos budget, LoopQueue& loop) {
+  RUBATO_DCHECK(current_task() == nullptr);
+  if (loop.ended()) return LoopState::kStopped;
+  if (!loop.enter(now() + budget)) return std::nullopt;
+  if (const auto drained = runtime_->run_here(loop.worker())) {
+    loop.end();
+    ended(*drained);
     return LoopState::kStopped;
   }
   return loop.has_more() ? LoopState::kMore : LoopState::kIdle;

@@ -2,13 +2,15 @@
 //
 // Executor: the live runtime under somebody else's server: tasks in place of requests from sockets,
 // with every policy, mechanism of preemption and allocator of cores that servers have. It starts
-// when it is made, unless its worker lives in its caller's loop; its destructor stops it and waits.
-// reserve() gives a task, in which the caller builds its closure; submit() hands it to the
+// when it is made, unless its workers live in their callers' loops; its destructor stops it and
+// waits. reserve() gives a task, in which the caller builds its closure; submit() hands it to the
 // scheduler.
 //
 // Threads: all methods from any thread, tasks included, but the constructor's and the destructor's
 // callers are no tasks of this executor.
 #pragma once
+
+#include <poll.h>
 
 #include <atomic>
 #include <memory>
@@ -39,7 +41,7 @@ struct ExecutorOptions {
   uint32_t max_tasks = 65536;  // submitted and not done, outside of the groups
   uint32_t weight = sched::kUsualWeight;  // of the tasks in no group
   std::vector<TaskGroup> groups;
-  bool in_loop = false;        // no threads: one worker, which run() runs
+  bool in_loop = false;        // no threads: run() runs the workers, each in a loop of its own
   std::vector<std::string> type_names;
 };
 
@@ -119,7 +121,7 @@ class Executor final : private Application {
   // Takes no new tasks and finishes those that it has, until the drain limit. Any number of times.
   void stop() { runtime_->stop(); }
   // Waits for the end of a stop. True = every task has ended before the drain limit. With `in_loop`
-  // the caller is the thread that calls run().
+  // the caller's own loops run meanwhile, and those that no thread has run.
   bool join();
 
   // If a stop is over: ends the tasks that it has given up, those that came later, and those that
@@ -128,12 +130,11 @@ class Executor final : private Application {
     if (ended_.load(std::memory_order_acquire)) datapath_.end_all();
   }
 
-  // With `in_loop` only. Runs tasks, for about so long; never blocks. A long task gives the thread
-  // back at the end of its slice. One thread, the same each time, and no task of this executor.
-  LoopState run(Nanos budget);
-  // Readable when run() has something to do.
-  int fd() { return datapath_.loop()->fd(); }
-  bool in_loop() { return datapath_.loop() != nullptr; }
+  // For one of TaskDatapath::loops(). Runs tasks of that loop's worker, and what it takes from
+  // others, for about so long; never blocks. A long task gives the thread back at the end of its
+  // slice. For each loop one thread, the same each time, and no task; nothing = another thread has
+  // run it.
+  std::optional<LoopState> run(Nanos budget, LoopQueue& loop);
 
   Runtime& runtime() const { return *runtime_; }
   TaskDatapath& datapath() { return datapath_; }
@@ -154,6 +155,8 @@ class Executor final : private Application {
  private:
   explicit Executor(ExecutorOptions options);
   void handle(Request& request) override;
+  void ended(bool drained);
+  bool run_own_loops(std::vector<pollfd>& own);
   // `submitter`: the worker whose request submits the task; null elsewhere. `retry_after`: of
   // try_reserve(), else null.
   Task* reserve_as(const CurrentWorker* submitter, const TaskAttributes& attributes,
@@ -169,9 +172,9 @@ class Executor final : private Application {
   std::atomic<uint64_t> failed_{0};
   std::unique_ptr<Runtime> runtime_;
   std::thread runner_;  // calls runtime_->run()
-  // Released when the runtime has stopped and drained_ says how.
+  // Released when the runtime has stopped and drained_, relaxed, says how.
   std::atomic<bool> ended_{false};
-  bool drained_ = false;
+  std::atomic<bool> drained_{false};
 };
 
 }  // namespace rubato

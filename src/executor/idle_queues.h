@@ -26,6 +26,13 @@ class IdleQueues {
     word.fetch_or(bit, std::memory_order_relaxed);
   }
 
+  void unmark(uint32_t queue) {
+    std::atomic<uint64_t>& word = words_[queue / kBits];
+    const uint64_t bit = uint64_t{1} << (queue % kBits);
+    if ((word.load(std::memory_order_relaxed) & bit) == 0) return;
+    word.fetch_and(~bit, std::memory_order_relaxed);
+  }
+
   // Takes the mark of one queue, the lowest, so that few workers are kept awake.
   std::optional<uint32_t> claim() {
     for (uint32_t i = 0; i < words_.size(); ++i) {

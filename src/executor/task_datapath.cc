@@ -9,17 +9,26 @@
 #include "mechanism/cpu/this_worker.h"
 
 namespace rubato {
+namespace {
+
+uint64_t next_number() {
+  static constinit std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
 
 TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks,
                            const std::vector<uint32_t>& most_of_groups, bool in_loop)
-    : pools_(most_tasks, most_of_groups) {
-  if (in_loop) {
-    auto loop = std::make_unique<LoopQueue>(pools_, idle_);
-    loop_ = loop.get();
+    : number_(next_number()), pools_(most_tasks, most_of_groups) {
+  for (uint32_t i = 0; i < queues; ++i) {
+    if (!in_loop) {
+      queues_.push_back(std::make_unique<TaskQueue>(i, pools_, idle_));
+      continue;
+    }
+    auto loop = std::make_unique<LoopQueue>(i, number_, pools_, idle_);
+    loops_.push_back(loop.get());
     queues_.push_back(std::move(loop));
-  }
-  for (auto i = static_cast<uint32_t>(queues_.size()); i < queues; ++i) {
-    queues_.push_back(std::make_unique<TaskQueue>(i, pools_, idle_));
   }
   if (queues_.size() == 1) only_ = queues_[0].get();
   if (process_clock().uses_counter()) plain_.store(only_, std::memory_order_relaxed);
@@ -42,9 +51,14 @@ Task* TaskDatapath::reserve_continuation(uint8_t group) {
 void TaskDatapath::discard(Task& task) {
   task.end(TaskOutcome::kRefused);
   pools_.give_back(task);
+  StdSync::fence();
+  if (draining()) queues_.front()->wake();  // it may have been the last one
 }
 
 TaskQueue& TaskDatapath::choose() {
+  if (!loops_.empty() && !on_worker()) {
+    if (LoopQueue* const own = LoopQueue::of_thread(number_)) return *own;
+  }
   if (const auto idle = idle_.claim()) return *queues_[*idle];
   if (on_worker()) return *queues_[this_worker() % queues_.size()];
   [[gnu::tls_model("initial-exec")]] static thread_local constinit uint32_t turn = 0;

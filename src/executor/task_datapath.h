@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TaskDatapath: brings tasks to the workers of a runtime, where a server's datapath brings requests
-// from sockets. A task goes to a worker that is idle if there is one; otherwise tasks from a worker
-// stay with it, and others go to the workers in turn.
+// from sockets. A task from a loop's thread, outside of tasks, goes to that loop, any other to a
+// worker that is idle if there is one; otherwise tasks from a worker stay with it, and others go to
+// the workers in turn.
 //
 // Threads: reserve, submit and discard from any thread, not to be preempted within the call; the
 // rest as datapath.h says.
@@ -19,13 +20,13 @@ namespace rubato {
 
 class TaskDatapath final : public Datapath {
  public:
-  // `in_loop`: the one worker is run by its caller's loop.
+  // `in_loop`: each worker is run by a loop of its caller's.
   TaskDatapath(uint32_t queues, uint32_t most_tasks, const std::vector<uint32_t>& most_of_groups,
                bool in_loop);
   // Fails if the process may open no more files, or has no addresses for its tasks.
   Status check() const;
-  // Null unless the worker is run by a loop.
-  LoopQueue* loop() { return loop_; }
+  // Of the workers; none unless they are run by loops.
+  const std::vector<LoopQueue*>& loops() const { return loops_; }
 
   // A task of that group without a closure; null, and counted, if as many as there may be are out,
   // or the executor stops.
@@ -64,7 +65,13 @@ class TaskDatapath final : public Datapath {
     plain_.store(nullptr, std::memory_order_release);
     draining_.store(true, std::memory_order_release);
   }
-  uint64_t in_flight() const override { return pools_.taken(); }
+  // Tasks that are out. Who gives one back sees the drain, or who drains sees it back; of two that
+  // give back the last ones, to two pools, one sees both.
+  uint64_t in_flight() const override {
+    StdSync::fence();
+    return pools_.taken();
+  }
+  bool tells_end() const override { return true; }
   uint64_t in_flight(uint8_t group) { return pools_.of(group).taken(); }
   DatapathStats stats() const override;
   void for_each_flow(const std::function<void(const FlowInfo&)>&) override {}
@@ -74,12 +81,13 @@ class TaskDatapath final : public Datapath {
   TaskQueue& choose();
   void end_queued();
 
+  const uint64_t number_;  // that no other one of the process has had
   TaskPools pools_;
   IdleQueues idle_;
   std::vector<std::unique_ptr<TaskQueue>> queues_;
   TaskQueue* only_ = nullptr;  // if there is one
   std::atomic<TaskQueue*> plain_{nullptr};  // ordered as draining_, which it stands for
-  LoopQueue* loop_ = nullptr;  // one of them
+  std::vector<LoopQueue*> loops_;  // all of them, or none
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> turned_away_{0};
 };

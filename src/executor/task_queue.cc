@@ -25,7 +25,7 @@ uint32_t TaskQueue::poll(std::span<Request*> out) {
   const uint32_t taken = take(out);
   polling_.exchange(false, std::memory_order_acq_rel);
   // A worker that polls for a stuck one does not make that idle, and may have kept it out.
-  if (is_owner && taken == 0) idle_.mark(index_);
+  if (is_owner && taken == 0) found_nothing();
   if (!is_owner && pending()) wake();
   return taken;
 }

@@ -61,6 +61,10 @@ class TaskQueue : public DatapathQueue {
  protected:
   WakeToken<DatapathQueue>& wake_token() { return wake_token_; }
   int event() const { return event_.get(); }
+  uint32_t index() const { return index_; }
+  IdleQueues& idle() { return idle_; }
+  // The owner has polled and found nothing.
+  virtual void found_nothing() { idle_.mark(index_); }
   void signal();
   void clear();
 

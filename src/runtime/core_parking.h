@@ -38,9 +38,6 @@ class CoreParking {
   }
 
  private:
-  // The longest sleep; an arrival in the datapath ends it, or a call by CoreControl.
-  static constexpr Nanos kLongestSleep = Nanos::millis(250);
-
   // The worker found nothing a moment ago, so it holds no request, and a request that is queued for
   // it later comes with a call (CoreSlot). Where no proxy can serve its connections, the worker
   // sleeps on them itself, and has its core back with the first arrival. It looks for work a last
@@ -62,7 +59,7 @@ class CoreParking {
       if (found != nullptr || !shared.shutdown.running()) break;
       if (!delegated && context_.datapath.pending()) break;
       context_.note_sleep();
-      delegated ? cores.sleep(id) : context_.datapath.wait(kLongestSleep);
+      delegated ? cores.sleep(id) : context_.datapath.wait(longest_wait(context_.datapath));
       context_.note_awake();
     }
     shared.sleepers.comes_back();

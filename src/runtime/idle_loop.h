@@ -17,6 +17,7 @@
 #include "runtime/core_parking.h"
 #include "runtime/idling.h"
 #include "runtime/intake.h"
+#include "runtime/watchdog.h"
 #include "runtime/worker_context.h"
 
 namespace rubato {
@@ -58,17 +59,16 @@ class IdleLoop {
   }
 
  private:
-  // The longest sleep: while a worker is stuck, while the runtime drains, and otherwise.
+  // The longest sleep while a worker is stuck, or may become so.
   static constexpr Nanos kWatchfulSleep = Nanos::millis(2);
-  static constexpr Nanos kDrainingSleep = Nanos::millis(1);
-  static constexpr Nanos kQuietSleep = Nanos::millis(250);
   static constexpr std::chrono::microseconds kHeldNap{50};
 
-  // Nobody wakes a worker when a poll or a sweep ends what was last in flight, nor when the client
-  // of a request that waits is gone.
+  // Nobody wakes a worker when the client of a request that waits is gone.
   Nanos longest_sleep() const {
-    if (!context_.shared.shutdown.running()) return kDrainingSleep;
-    return context_.shared.waits.clients() > 0 ? Waits::kSweepPeriod : kQuietSleep;
+    const Shutdown& shutdown = context_.shared.shutdown;
+    if (!shutdown.running()) return shutdown.longest_sleep(context_.host.now());
+    const bool sweeps = context_.shared.waits.clients() > 0;
+    return sweeps ? Waits::kSweepPeriod : longest_wait(context_.datapath);
   }
 
   // While nothing is taken in, arrivals end no sleep: the worker would find them again and again.
@@ -146,10 +146,14 @@ class IdleLoop {
     Nanos limit = longest_sleep();
     if (kOwnArrivals<P>) return limit;
     RuntimeState<P>& shared = context_.shared;
+    const bool looks_itself = !context_.datapath.is_looked_after();
     for (uint32_t i = 0; i < shared.options.workers; ++i) {
       const WorkerId other{i};
       if (other == context_.id) continue;
-      if (!shared.stuck.is_stuck_for_long(other, context_.host.now())) continue;
+      if (!shared.stuck.is_stuck_for_long(other, context_.host.now())) {
+        if (looks_itself && is_late(other)) limit = std::min(limit, kWatchfulSleep);
+        continue;
+      }
       if (shared.stuck.watched(other).exchange(true, std::memory_order_acq_rel)) continue;
       limit = std::min(limit, kWatchfulSleep);
       watched_.push_back(other);
@@ -164,6 +168,12 @@ class IdleLoop {
       }
     }
     return limit;
+  }
+
+  // In place of the watchdog: it has work for others, but it may not be stuck yet.
+  bool is_late(WorkerId other) {
+    RuntimeState<P>& shared = context_.shared;
+    return !shared.sleepers.is_asleep(other) && Watchdog<P>::has_work(shared, other);
   }
 
   // Called for the first work found after a sleep, or just before one: if more requests wait, the

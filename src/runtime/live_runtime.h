@@ -64,8 +64,8 @@ class LiveRuntime final : public PolicyRuntime {
     RUBATO_DCHECK(shared_.shutdown.failed() || shared_.fibers.unfinished() == 0);
   }
 
-  bool run_here() override {
-    LiveWorker<P>& worker = *workers_[0];
+  bool run_here(WorkerId id) override {
+    LiveWorker<P>& worker = *workers_[id.value];
     RUBATO_CHECK(worker.prepare());
     if (!worker.run()) return false;
     worker.detach();

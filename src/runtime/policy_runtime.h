@@ -31,8 +31,8 @@ class PolicyRuntime {
 
   // Starts the workers, and blocks until they have ended: see HostState::shutdown.
   virtual void run() = 0;
-  // Runs the only worker on the calling thread, as Runtime::run_here. True = it has ended.
-  virtual bool run_here() = 0;
+  // Runs one worker on the calling thread, as Runtime::run_here. True = it has ended.
+  virtual bool run_here(WorkerId worker) = 0;
 
   // Any thread; safe in a signal handler.
   virtual void wake_all() = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reactor: ends waits whose time has come, and those for descriptors. One per runtime, served by
-// the thread that runs the runtime and has nothing else to do, or, where the worker lives in its
-// caller's loop, polled by the worker. It opens its descriptors when the first wait needs them.
+// the thread that runs the runtime and has nothing else to do, or, where workers live in their
+// callers' loops, one per worker, which polls it. It opens its descriptors when the first wait
+// needs them.
 //
 // Threads: serve() and poll() by one thread, the rest by any; not to be preempted within a call.
 //

@@ -164,7 +164,7 @@ void ReconfigurableRuntime::starts() {
   const std::scoped_lock lock(changing_);
   if (std::exchange(started_, true)) return;
   RUBATO_CHECK(current_.owned().prepare());
-  started_ns_.store(now().ns(), std::memory_order_relaxed);
+  started_ns_.store(now().ns(), std::memory_order_release);
 }
 
 bool ReconfigurableRuntime::run() {
@@ -177,13 +177,20 @@ bool ReconfigurableRuntime::run() {
   return !host_state_->shutdown.failed();
 }
 
-std::optional<bool> ReconfigurableRuntime::run_here() {
-  starts();
-  while (current_.owned().run_here()) {
-    if (!host_state_->shutdown.changed()) return !host_state_->shutdown.failed();
-    take_next();
+std::optional<bool> ReconfigurableRuntime::run_here(WorkerId worker) {
+  if (started_ns_.load(std::memory_order_acquire) == 0) starts();
+  if (!current_.owned().run_here(worker)) return std::nullopt;
+  return !host_state_->shutdown.failed();
+}
+
+std::optional<bool> ReconfigurableRuntime::stop_if_drained() {
+  Shutdown& shutdown = host_state_->shutdown;
+  if (shutdown.serving()) return std::nullopt;
+  if (shutdown.state() == RunState::kDraining) {
+    if (!shutdown.stop_if_drained(now())) return std::nullopt;
+    current_.use([](PolicyRuntime& runtime) { runtime.wake_all(); });
   }
-  return std::nullopt;
+  return !shutdown.failed();
 }
 
 void ReconfigurableRuntime::stop() {

@@ -31,7 +31,8 @@ class ReconfigurableRuntime final : public Runtime {
 
   void set_server_loop(std::function<void()> loop) override;
   bool run() override;
-  std::optional<bool> run_here() override;
+  std::optional<bool> run_here(WorkerId worker) override;
+  std::optional<bool> stop_if_drained() override;
   void stop() override;
   Status change(const SchedulerOptions& options) override;
   Status change(const std::function<Status(SchedulerOptions& options)>& edit) override;

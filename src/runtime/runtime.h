@@ -123,10 +123,14 @@ class Runtime {
   // before the drain limit.
   virtual bool run() = 0;
 
-  // In place of run(), on the calling thread, with one worker and no thread of the runtime's own:
-  // runs the worker until the datapath recalls the thread, and goes on there when it is called
-  // again, always by the same thread. A value: the runtime has stopped; true as for run().
-  virtual std::optional<bool> run_here() = 0;
+  // In place of run(), on the calling thread, without a thread of the runtime's own: runs that
+  // worker until the datapath recalls the thread, and goes on there when it is called again, for
+  // each worker always by the same thread. A value: the runtime has stopped; true as for run().
+  // There are no changes then.
+  virtual std::optional<bool> run_here(WorkerId worker) = 0;
+  // In place of workers that no thread may run any more: stops the runtime if its drain is over.
+  // Returns as run_here(). Any thread.
+  virtual std::optional<bool> stop_if_drained() = 0;
 
   // Drain: no new requests, finish those in flight, then stop; at the latest after the drain limit.
   // Any thread, any number of times; safe in a signal handler.

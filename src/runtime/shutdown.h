@@ -19,6 +19,7 @@
 // datapath takes no new requests may find that none is left (datapath/drain_flag.h).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -104,6 +105,14 @@ class Shutdown {
     return true;
   }
 
+  // How long a worker without work may sleep while draining; zero = the drain is over.
+  Nanos longest_sleep(Instant at) const {
+    if (!datapath_.tells_end()) return kDrainingSleep;
+    if (datapath_.in_flight() == 0) return {};
+    const Nanos left = drain_limit() - drained_for(at);
+    return std::max(left > Nanos() ? left : left + kEndLimit, Nanos());
+  }
+
   // Requests of clients that are still connected were abandoned.
   void fail() { failed_.store(true, std::memory_order_relaxed); }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
@@ -111,6 +120,8 @@ class Shutdown {
  private:
   // The time that a request has to end after it was told to at the drain limit.
   static constexpr Nanos kEndLimit = Nanos::millis(100);
+  // Nobody wakes a worker when a poll or a sweep ends what was last in flight.
+  static constexpr Nanos kDrainingSleep = Nanos::millis(1);
 
   Datapath& datapath_;
   std::atomic<int64_t> drain_limit_ns_;

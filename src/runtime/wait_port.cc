@@ -32,14 +32,14 @@ void WaitPort::enter(Waiter& waiter, const WaitLimit& limit) {
   } else if (deadline <= at) {
     static_cast<void>(waiter.claim(Wake::kTimeout));
   } else if (deadline != Instant::never()) {
-    waiter.is_timed = waits_.reactor().add(waiter, deadline);
+    waiter.is_timed = reactor_->add(waiter, deadline);
     if (!waiter.is_timed) static_cast<void>(waiter.claim(Wake::kRefused));
   }
 }
 
 void WaitPort::leave(Waiter& waiter) {
   if (waiter.cancel_list != nullptr) waiter.cancel_list->remove(waiter);
-  if (waiter.is_timed) waits_.reactor().remove(waiter);
+  if (waiter.is_timed) reactor_->remove(waiter);
   if (waiter.request().stream != nullptr) waits_.count_client(false);
   const std::scoped_lock lock(lock_);
   present_.erase(waiter);
@@ -78,7 +78,7 @@ void WaitPort::forsake() {
   while (Waiter* const waiter = present_.pop_front()) {
     if (waiter->queue != nullptr) waiter->queue->remove(*waiter);
     if (waiter->cancel_list != nullptr) waiter->cancel_list->remove(*waiter);
-    if (waiter->is_timed) waits_.reactor().remove(*waiter);
+    if (waiter->is_timed) reactor_->remove(*waiter);
   }
 }
 
@@ -89,7 +89,7 @@ Waits::Waits(uint32_t workers, const Shutdown& shutdown, Nanos half_closed_limit
       wake_(std::move(wake)),
       helpers_(std::make_unique<Offload>()) {
   for (uint32_t i = 0; i < workers; ++i) {
-    ports_.push_back(std::make_unique<WaitPort>(*this, WorkerId{i}));
+    ports_.push_back(std::make_unique<WaitPort>(*this, WorkerId{i}, reactor_));
   }
 }
 

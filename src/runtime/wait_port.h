@@ -30,9 +30,17 @@ class Waits;
 
 class alignas(limits::kCacheLineBytes) WaitPort {
  public:
-  WaitPort(Waits& waits, WorkerId worker) : waits_(waits), worker_(worker) {}
+  WaitPort(Waits& waits, WorkerId worker, Reactor& reactor)
+      : waits_(waits), worker_(worker), reactor_(&reactor) {}
 
   Waits& waits() const { return waits_; }
+  Reactor& reactor() const { return *reactor_; }
+  // Before the worker runs: its thread serves its waits.
+  Reactor& have_own_reactor() {
+    own_reactor_ = std::make_unique<Reactor>();
+    reactor_ = own_reactor_.get();
+    return *reactor_;
+  }
 
   // A request is about to wait, and has waited. On its worker, not to be preempted.
   void enter(Waiter& waiter, const WaitLimit& limit);
@@ -58,6 +66,8 @@ class alignas(limits::kCacheLineBytes) WaitPort {
 
   Waits& waits_;
   const WorkerId worker_;
+  Reactor* reactor_;
+  std::unique_ptr<Reactor> own_reactor_;
   PushList<Waiter> back_;
   std::atomic<uint32_t> wakers_{0};
   std::atomic<uint32_t> waiting_{0};
@@ -76,7 +86,7 @@ class Waits {
   Waits& operator=(const Waits&) = delete;
 
   WaitPort& port(WorkerId worker) { return *ports_[worker.value]; }
-  Reactor& reactor() { return reactor_; }
+  Reactor& reactor() { return reactor_; }  // of the ports that have none of their own
   Offload& helpers() { return *helpers_; }
   void wake(WorkerId worker) const { wake_(worker); }
 
@@ -105,8 +115,8 @@ class Waits {
   const Shutdown& shutdown_;
   const Nanos half_closed_limit_;
   const std::function<void(WorkerId)> wake_;
-  std::vector<std::unique_ptr<WaitPort>> ports_;
   Reactor reactor_;
+  std::vector<std::unique_ptr<WaitPort>> ports_;
   std::unique_ptr<Offload> helpers_;
   std::atomic<uint32_t> clients_{0};
   std::atomic<int64_t> next_sweep_ns_{0};  // relaxed: two workers may sweep at once

@@ -17,12 +17,12 @@ namespace {
 
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
 
-// The runtime that the caller is a request of; null elsewhere.
-Waits* waits_here() {
+// Of the worker that the caller is a request on; null elsewhere.
+WaitPort* port_here() {
   const PreemptDisableGuard no_preemption;
   CurrentWorker* const worker = current_worker();
   const bool is_request = worker != nullptr && worker->in_application();
-  return is_request ? &worker->waits().waits() : nullptr;
+  return is_request ? &worker->waits() : nullptr;
 }
 
 Wake poll_on_thread(int fd, uint32_t events, Instant deadline, uint32_t& came, int& error) {
@@ -43,7 +43,7 @@ Wake poll_on_thread(int fd, uint32_t events, Instant deadline, uint32_t& came, i
 }  // namespace
 
 bool is_waited_for_here(const Request& request) {
-  return waits_here() != nullptr && current_request() == &request;
+  return port_here() != nullptr && current_request() == &request;
 }
 
 Wake sleep(const WaitLimit& limit) {
@@ -52,12 +52,12 @@ Wake sleep(const WaitLimit& limit) {
 }
 
 Wake wait_fd(int fd, uint32_t events, const WaitLimit& limit, uint32_t& came, int& error) {
-  Waits* const waits = waits_here();
-  if (waits == nullptr) return poll_on_thread(fd, events, limit.deadline, came, error);
+  WaitPort* const port = port_here();
+  if (port == nullptr) return poll_on_thread(fd, events, limit.deadline, came, error);
   Waiter waiter;
   {
     const PreemptDisableGuard no_preemption;
-    error = waits->reactor().watch(waiter, fd, events);
+    error = port->reactor().watch(waiter, fd, events);
   }
   if (error != 0) {
     came = events;
@@ -65,14 +65,14 @@ Wake wait_fd(int fd, uint32_t events, const WaitLimit& limit, uint32_t& came, in
   }
   const Wake why = waiter.wait(limit);
   const PreemptDisableGuard no_preemption;
-  waits->reactor().unwatch(waiter);
+  port->reactor().unwatch(waiter);
   came = why == Wake::kWoken ? waiter.events : 0;
   if (why == Wake::kRefused) error = EAGAIN;
   return why;
 }
 
 bool offload(void (*call)(void* user), void* user) {
-  if (Waits* const waits = waits_here()) return waits->helpers().run(call, user);
+  if (WaitPort* const port = port_here()) return port->waits().helpers().run(call, user);
   call(user);
   return true;
 }

@@ -32,6 +32,15 @@ class Watchdog {
     return options.workers > 1 && options.idle != Idle::kSpin && !kOwnArrivals<P>;
   }
 
+  // True if the worker has work that other workers may do. Looking into the kernel costs less than
+  // a worker that wakes for nothing.
+  static bool has_work(RuntimeState<P>& shared, WorkerId worker) {
+    if (shared.queues.any_to_take_over(worker)) return true;
+    if (shared.groups.depth(worker) > 0) return true;
+    if (shared.waits.port(worker).any_back()) return true;
+    return shared.datapath.queue(worker).pending();
+  }
+
   void look_if_due(Instant at) {
     if (at < next_look_ || !is_needed(shared_.options)) return;
     next_look_ = at + kPeriod;
@@ -46,17 +55,8 @@ class Watchdog {
   void look_at(WorkerId worker, Instant at) {
     if (!shared_.stuck.is_stuck(worker, at)) return;
     if (shared_.stuck.watched(worker).load(std::memory_order_relaxed)) return;
-    const bool needs_help = shared_.stuck.is_stuck_for_long(worker, at) || has_work(worker);
-    if (needs_help) shared_.wakeups.wake_any(worker);
-  }
-
-  // True if the worker has work that other workers may do. Looking into the kernel costs less than
-  // a worker that wakes for nothing.
-  bool has_work(WorkerId worker) {
-    if (shared_.queues.any_to_take_over(worker)) return true;
-    if (shared_.groups.depth(worker) > 0) return true;
-    if (shared_.waits.port(worker).any_back()) return true;
-    return shared_.datapath.queue(worker).pending();
+    const bool for_long = shared_.stuck.is_stuck_for_long(worker, at);
+    if (for_long || has_work(shared_, worker)) shared_.wakeups.wake_any(worker);
   }
 
   RuntimeState<P>& shared_;

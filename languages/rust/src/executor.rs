@@ -450,6 +450,9 @@ pub struct Loop {
 impl Loop {
     /// Of [`Options::workers`] it has one.
     pub fn new(options: &Options) -> Result<Self, CreateError> {
+        if options.workers > 1 {
+            return Err(CreateError("workers: a Loop has 1".into()));
+        }
         let executor = Executor::create(options, true)?;
         Ok(Loop { executor, only_its_thread: PhantomData })
     }
