@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests build/valkey/valkey-server: histories of concurrent clients, then parts of Valkey's own test
-# suite (its `runtest`; needs tcl), once as users run it, with a threshold that makes most commands
-# that can be suspended tasks, and once suspending them at most checkpoints, by a seed.
+# suite, or all of it, as tools/valkey_suite.py says; needs tcl, and tcl-tls for TLS.
 #
 #   tools/valkey_test.sh [all | quick | UNIT ...]     units as `runtest --single` takes them
 #
@@ -12,7 +11,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tree=$PWD/build/valkey/tree
-log=$PWD/build/valkey/test.log
 seed=${RUBATO_SEED:-20261126}
 parts=(unit/keyspace unit/scan unit/expire unit/other unit/multi unit/info unit/introspection
        unit/pause unit/limits unit/maxmemory unit/lazyfree unit/tracking unit/pubsub unit/querybuf
@@ -22,7 +20,7 @@ parts=(unit/keyspace unit/scan unit/expire unit/other unit/multi unit/info unit/
        integration/replication integration/aof integration/rdb)
 case ${1:-} in
   "") ;;
-  all) parts=() ;;
+  all) ;;
   quick) parts=(unit/type/hash unit/multi unit/scripting) ;;
   *) parts=("$@") ;;
 esac
@@ -38,15 +36,11 @@ if ! command -v tclsh >/dev/null; then
   echo "valkey_test: no tclsh, so no parts of Valkey's suite" >&2
   exit 77
 fi
+if [ "${1:-}" = all ]; then
+  exec tools/valkey_suite.py --clients "${JOBS:-2}" --seed "$seed" --all
+fi
 selected=()
 for part in "${parts[@]}"; do
-  if [ -e "$tree/tests/$part.tcl" ]; then selected+=(--single "$part"); fi
+  if [ -e "$tree/tests/$part.tcl" ]; then selected+=("$part"); fi
 done
-status=0
-for mode in 0 "$seed"; do
-  echo "valkey_test: Valkey's suite, rubato-stress $mode"
-  (cd "$tree" && ./runtest --clients 2 "${selected[@]}" --config rubato-threshold 1 \
-    --config rubato-stress "$mode" ${RUNTEST_ARGS:-}) >"$log.$mode" 2>&1 || status=1
-  grep -aE '\[err|\[exception|\[timeout|^!!!|All tests passed' "$log.$mode" | head -40 || true
-done
-exit $status
+exec tools/valkey_suite.py --clients "${JOBS:-2}" --seed "$seed" "${selected[@]}"

@@ -12,6 +12,7 @@ from unittest.mock import patch
 from support import TreeTest
 
 import valkey_insert
+import valkey_suite
 import valkey_tables
 
 FOLDER = Path(__file__).resolve().parents[2] / "valkey"
@@ -187,6 +188,52 @@ server.o:     file format elf64-x86-64
         valkey_tables.entries(fields, valkey_tables.FIELD_CLASSES)
         statics = (FOLDER / "statics.txt").read_text()
         valkey_tables.entries(statics, valkey_tables.STATIC_CLASSES)
+
+
+class Suite(unittest.TestCase):
+    """What the logs of Valkey's runners say."""
+
+    def test_a_unit_passes_when_it_ends_and_no_test_of_it_failed(self):
+        log = """[ok]: first (1 ms)
+[err]: second in tests/unit/b.tcl
+Expected 1 <= 0
+[1/3 done]: unit/a (1 seconds)
+[2/3 done]: unit/b (2 seconds)
+[exception]: Executing test client: I/O error reading reply.
+"""
+        self.assertEqual(valkey_suite.passed_units("runtest", log), ["unit/a"])
+        self.assertEqual(valkey_suite.passed_tests(log), 1)
+
+    def test_the_runners_of_instances_name_a_unit_when_it_begins(self):
+        log = """Testing unit: 00-base.tcl
+12:00:00> (init) Restart killed instances: OK
+Testing unit: 01-next.tcl
+12:00:01> Fails: FAILED: Expected 1 == 0
+(Jumping to next unit after error)
+Testing unit: 02-last.tcl
+12:00:02> Passes: OK
+"""
+        self.assertEqual(valkey_suite.passed_units("runtest-cluster", log), ["00-base", "02-last"])
+        self.assertEqual(valkey_suite.passed_tests(log), 2)
+
+    def compare(self, failing):
+        """The verdict on one unit; `failing` tells of the runs alone, by build."""
+        def run(build, _runner, _options, units, clients):
+            failed = clients != 1 or failing[build].pop(0)
+            return units if failed else [], 0
+        suite = valkey_suite.Suite(2)
+        with patch.object(suite, "run", run), redirect_stdout(StringIO()) as said:
+            suite.compare("runtest", [], [], ["unit/a"])
+        return len(suite.failures), said.getvalue().splitlines()[-1].strip()
+
+    def test_what_fails_alone_is_compared_with_the_unchanged_build(self):
+        noise = {"ours": [False] * 3, "unchanged": []}
+        self.assertEqual(self.compare(noise), (0, "unit/a: passes 3 times alone"))
+        known = {"ours": [False, True], "unchanged": [False, False, True]}
+        self.assertEqual(self.compare(known), (0, "unit/a: fails in the unchanged build as well"))
+        ours = {"ours": [True], "unchanged": [False] * 3}
+        self.assertEqual(self.compare(ours),
+                         (1, "unit/a: FAILS, and passes in the unchanged build"))
 
 
 if __name__ == "__main__":
