@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "mechanism/clock/clock.h"
+#include "mechanism/cpu/bare_syscall.h"
 #include "mechanism/preempt/code_map.h"
 #include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/tls_block.h"
@@ -66,9 +67,7 @@ bool is_no_code_of_the_program(uintptr_t pc) {
 
 // The kernel's thread, without the C library.
 pid_t worker_thread() {
-  long result = SYS_gettid;
-  asm volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
-  return static_cast<pid_t>(result);
+  return static_cast<pid_t>(bare_syscall(SYS_gettid));
 }
 
 thread_local int t_number = 0;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "mechanism/clock/clock.h"
+#include "mechanism/cpu/bare_syscall.h"
 #include "mechanism/preempt/mechanism.h"
 #include "runtime/testing/letter_app.h"
 #include "runtime/testing/live_policies.h"
@@ -31,12 +32,7 @@ using testing::LetterServer;
 
 // Without the C library.
 [[gnu::noinline]] void bare_futex(std::atomic<uint32_t>& word, int operation, uint32_t value) {
-  long result = SYS_futex;
-  register const void* timeout asm("r10") = nullptr;
-  asm volatile("syscall"
-               : "+a"(result)
-               : "D"(&word), "S"(operation), "d"(value), "r"(timeout)
-               : "rcx", "r11", "memory");
+  bare_syscall(SYS_futex, reinterpret_cast<long>(&word), operation, value);
 }
 
 // A request H holds something and is suspended, at a semaphore. A request S lets it go on, and

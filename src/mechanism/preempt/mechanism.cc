@@ -18,7 +18,12 @@ namespace {
 
 constexpr size_t kOwnStackBytes = size_t{16} * 1024;      // as without interrupts
 constexpr size_t kRuntimeStackBytes = size_t{12} * 1024;  // taking arrivals in, parsing, choosing
-constexpr size_t kSmallestFrameBytes = 2048;              // where the kernel does not say
+// Where the kernel does not say.
+#if defined(__x86_64__)
+constexpr size_t kSmallestFrameBytes = 2048;
+#else
+constexpr size_t kSmallestFrameBytes = 5 * 1024;  // always has room for registers to come
+#endif
 
 }  // namespace
 

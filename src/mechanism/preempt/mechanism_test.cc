@@ -95,14 +95,13 @@ TEST_F(SignalLine, interrupts_the_thread_that_opened_it_and_no_other) {
   worker.join();
 }
 
-#if defined(__x86_64__)
-
 struct Asked final : InterruptTarget {
   void interrupted(uintptr_t, bool in_system_call) override { in_call = in_system_call; }
   bool in_call = false;
 };
 
-// The kernel may have a thread in a call that it has made, not in one that it is about to make.
+// The kernel may have a thread in a call that it has made, not in one that it is about to make,
+// which AArch64 does not tell apart.
 TEST_F(SignalLine, a_system_call_counts_once_it_is_made) {
   Asked asked;
   auto line = open_interrupt_line(PreemptMechanism::kSignal, asked);
@@ -112,24 +111,36 @@ TEST_F(SignalLine, a_system_call_counts_once_it_is_made) {
   siginfo_t info{};
   info.si_code = SI_TKILL;
   info.si_pid = ::getpid();
+#if defined(__x86_64__)
   alignas(16) static constexpr std::array<uint8_t, 3> kCall{0x0f, 0x05, 0xc3};  // syscall, ret
   const auto at = reinterpret_cast<int64_t>(kCall.data());
-  const auto in_call = [&](int64_t pc, int64_t rax, int64_t rcx) {
+  const int64_t behind = at + 2;
+  const auto in_call = [&](int64_t pc, int64_t result, bool made) {
     ucontext_t context{};
     auto& registers = context.uc_mcontext.gregs;
     registers[REG_RIP] = pc;
-    registers[REG_RAX] = rax;
-    registers[REG_RCX] = rcx;
+    registers[REG_RAX] = result;
+    registers[REG_RCX] = made ? behind : 0;
     handler.sa_sigaction(interrupt_signal(), &info, &context);
     return asked.in_call;
   };
-  EXPECT_TRUE(in_call(at, SYS_futex, at + 2));  // is made again
-  EXPECT_TRUE(in_call(at + 2, -EINTR, at + 2));
-  EXPECT_FALSE(in_call(at, SYS_futex, 0));
-  EXPECT_FALSE(in_call(at + 2, 0, at + 2));
-}
-
+  EXPECT_FALSE(in_call(at, SYS_futex, false));
+#else
+  alignas(16) static constexpr std::array<uint32_t, 2> kCall{0xd4000001, 0xd65f03c0};  // svc, ret
+  const auto at = reinterpret_cast<int64_t>(kCall.data());
+  const int64_t behind = at + 4;
+  const auto in_call = [&](int64_t pc, int64_t result, bool) {
+    ucontext_t context{};
+    context.uc_mcontext.pc = static_cast<uint64_t>(pc);
+    context.uc_mcontext.regs[0] = static_cast<uint64_t>(result);
+    handler.sa_sigaction(interrupt_signal(), &info, &context);
+    return asked.in_call;
+  };
 #endif
+  EXPECT_TRUE(in_call(at, SYS_futex, true));  // is made again
+  EXPECT_TRUE(in_call(behind, -EINTR, true));
+  EXPECT_FALSE(in_call(behind, 0, true));
+}
 
 int g_theirs = 0;
 

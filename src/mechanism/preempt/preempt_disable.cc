@@ -17,25 +17,10 @@ std::atomic<bool (*)()> g_may_yield{nullptr};
 }  // namespace
 
 // Never inlined, so that the thread's word is looked up afresh at every call.
-#if defined(__x86_64__)
 [[gnu::noinline]] void rubato_preempt_count_inc(void) { rubato::preempt_disable(); }
 [[gnu::noinline]] void rubato_preempt_count_dec_no_resched(void) {
   rubato::preempt_enable_no_resched();
 }
-#else
-[[gnu::noinline]] void rubato_preempt_count_inc(void) {
-  asm volatile("");
-  __atomic_add_fetch(&rubato_preempt_count, 1, __ATOMIC_RELAXED);
-}
-[[gnu::noinline]] bool rubato::preempt_count_dec_and_test() {
-  asm volatile("");
-  return __atomic_sub_fetch(&rubato_preempt_count, 1, __ATOMIC_RELAXED) == 0;
-}
-[[gnu::noinline]] void rubato_preempt_count_dec_no_resched(void) {
-  asm volatile("");
-  __atomic_sub_fetch(&rubato_preempt_count, 1, __ATOMIC_RELAXED);
-}
-#endif
 
 [[gnu::noinline]] void rubato_preempt_count_dec(void) {
   RUBATO_DCHECK(rubato::preemption_disabled());

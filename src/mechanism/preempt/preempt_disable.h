@@ -18,7 +18,7 @@
 // The word is the depth, with the highest bit set while *nothing* is pending: so leaving is one
 // decrement, and its result is zero exactly if this was the outermost region and something waits.
 // A signal handler on the same thread may change the highest bit between any two instructions;
-// every change is a single instruction, so none is lost.
+// every change is a single instruction, or starts again behind the handler, so none is lost.
 #pragma once
 
 #include <cstdint>
@@ -72,10 +72,35 @@ inline constexpr uint32_t kNothingPending = 0x8000'0000u;
       :
       : "rax", "cc", "memory");
 }
-#else
-bool preempt_count_dec_and_test();
-inline void preempt_disable() { rubato_preempt_count_inc(); }
-inline void preempt_enable_no_resched() { rubato_preempt_count_dec_no_resched(); }
+#elif defined(__aarch64__)
+// Adds to the word, and returns it. Inline, as functions that must not be left call it; in one
+// piece, for the same reason as above. Code that can be interrupted in it takes its thread-local
+// storage along, so that the address stays right; the exclusive store fails after a handler.
+template <int32_t kChange>
+[[gnu::always_inline]] inline uint32_t change_preempt_count() {
+  uint64_t address;
+  uint64_t offset;
+  uint32_t count;
+  asm volatile(
+      "adrp %0, :gottprel:rubato_preempt_count\n\t"
+      "ldr %0, [%0, #:gottprel_lo12:rubato_preempt_count]\n\t"
+      "mrs %1, tpidr_el0\n\t"
+      "add %0, %0, %1\n"
+      "1:\n\t"
+      "ldxr %w2, [%0]\n\t"
+      "add %w2, %w2, %w3\n\t"
+      "stxr %w1, %w2, [%0]\n\t"
+      "cbnz %w1, 1b"
+      : "=&r"(address), "=&r"(offset), "=&r"(count)
+      : "r"(kChange)
+      : "memory");
+  return count;
+}
+[[gnu::always_inline]] inline void preempt_disable() { change_preempt_count<1>(); }
+[[gnu::always_inline]] inline bool preempt_count_dec_and_test() {
+  return __builtin_expect(change_preempt_count<-1>() == 0, 0);
+}
+[[gnu::always_inline]] inline void preempt_enable_no_resched() { change_preempt_count<-1>(); }
 #endif
 
 [[gnu::always_inline]] inline void preempt_enable() {

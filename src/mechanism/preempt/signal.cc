@@ -34,60 +34,73 @@ InterruptTarget* target_here() {
   return target != nullptr ? *target : nullptr;
 }
 
-uintptr_t interrupted_at(const void* context) {
+// Of the interrupted code.
+struct Registers {
+  uintptr_t pc;
+  uintptr_t sp;
+  int64_t result;  // where a system call has left its own
+  bool may_repeat;  // a system call at pc is one that was made before, for all that is known
+};
+
 #if defined(__x86_64__)
-  return static_cast<uintptr_t>(
-      static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
-#else
-  return static_cast<uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.pc);
-#endif
+
+constexpr std::array<uint8_t, 2> kCall{0x0f, 0x05};  // syscall
+
+// The instruction leaves the address behind it in RCX. A thread that is about to make a call has
+// another one there, unless it has just made the same call.
+Registers registers_of(const ucontext_t& interrupted) {
+  const auto& all = interrupted.uc_mcontext.gregs;
+  const auto pc = static_cast<uintptr_t>(all[REG_RIP]);
+  return {pc, static_cast<uintptr_t>(all[REG_RSP]), all[REG_RAX],
+          static_cast<uintptr_t>(all[REG_RCX]) == pc + kCall.size()};
 }
 
+#else
+
+constexpr std::array<uint8_t, 4> kCall{0x01, 0x00, 0x00, 0xd4};  // svc #0
+
+// The instruction leaves no mark, so a thread that is about to make a call counts as well. It is in
+// the state in which the kernel would put it to have the call made again.
+Registers registers_of(const ucontext_t& interrupted) {
+  const auto& all = interrupted.uc_mcontext;
+  return {static_cast<uintptr_t>(all.pc), static_cast<uintptr_t>(all.sp),
+          static_cast<int64_t>(all.regs[0]), true};
+}
+
+#endif
+
 // A system call that the signal has interrupted is made again, from the instruction itself, or has
-// failed with EINTR. A thread that is about to make one has not what the instruction leaves in RCX,
-// the address behind it, unless it has just made the same one.
-bool was_in_system_call([[maybe_unused]] const void* context) {
-#if defined(__x86_64__)
+// failed with EINTR.
+bool was_in_system_call(const Registers& registers) {
   constexpr uintptr_t kPage = 4096;
   const auto is_call = [](uintptr_t at) {
-    constexpr std::array<uint8_t, 2> kInstruction{0x0f, 0x05};
-    return at % kPage < kPage - 1 &&
-           std::memcmp(reinterpret_cast<const void*>(at), kInstruction.data(), 2) == 0;
+    return at % kPage <= kPage - kCall.size() &&
+           std::memcmp(reinterpret_cast<const void*>(at), kCall.data(), kCall.size()) == 0;
   };
-  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
-  const auto pc = static_cast<uintptr_t>(registers[REG_RIP]);
-  const bool failed = registers[REG_RAX] == -EINTR && pc % kPage >= 2;
-  const bool made = static_cast<uintptr_t>(registers[REG_RCX]) == pc + 2;
-  return (made && is_call(pc)) || (failed && is_call(pc - 2));
-#else
-  return false;
-#endif
+  const bool failed = registers.result == -EINTR && registers.pc % kPage >= kCall.size();
+  return (registers.may_repeat && is_call(registers.pc)) ||
+         (failed && is_call(registers.pc - kCall.size()));
 }
 
 // The same as on_signal_stack(), of the code that was interrupted.
-bool was_on_signal_stack([[maybe_unused]] const void* context) {
-#if defined(__x86_64__)
-  const auto* interrupted = static_cast<const ucontext_t*>(context);
-  const auto at = static_cast<uintptr_t>(interrupted->uc_mcontext.gregs[REG_RSP]);
-  const stack_t& stack = interrupted->uc_stack;
-  return at - reinterpret_cast<uintptr_t>(stack.ss_sp) < stack.ss_size;
-#else
-  return false;
-#endif
+bool was_on_signal_stack(const ucontext_t& interrupted, const Registers& registers) {
+  const stack_t& stack = interrupted.uc_stack;
+  return registers.sp - reinterpret_cast<uintptr_t>(stack.ss_sp) < stack.ss_size;
 }
 
 // On its way back a handler gives the thread the alternate stack that its frame names: that of the
 // thread before, if the fiber was moved.
-void keep_signal_stack(void* context) {
-  static_cast<void>(::sigaltstack(nullptr, &static_cast<ucontext_t*>(context)->uc_stack));
+void keep_signal_stack(ucontext_t& interrupted) {
+  static_cast<void>(::sigaltstack(nullptr, &interrupted.uc_stack));
 }
 
-void interrupt(InterruptTarget& target, void* context) {
-  const bool stays = was_on_signal_stack(context);
+void interrupt(InterruptTarget& target, ucontext_t& interrupted) {
+  const Registers registers = registers_of(interrupted);
+  const bool stays = was_on_signal_stack(interrupted, registers);
   if (stays) preempt_disable();
-  target.interrupted(interrupted_at(context), was_in_system_call(context));
+  target.interrupted(registers.pc, was_in_system_call(registers));
   if (stays) return preempt_enable_no_resched();
-  if (target_here() != &target) keep_signal_stack(context);
+  if (target_here() != &target) keep_signal_stack(interrupted);
 }
 
 bool is_ours(const siginfo_t& info) {
@@ -102,7 +115,7 @@ RUBATO_NEVER_LEFT void on_signal(int number, siginfo_t* info, void* context) {
   const int saved = errno;
   ++t_interrupts;
   if (InterruptTarget* target = target_here(); target != nullptr && is_ours(*info)) {
-    interrupt(*target, context);
+    interrupt(*target, *static_cast<ucontext_t*>(context));
   } else if (!is_ours(*info)) {
     if (auto* chained = g_chained.load(std::memory_order_acquire)) chained(number, info, context);
   }

@@ -9,6 +9,7 @@
 
 #include <linux/futex.h>
 
+#include "mechanism/cpu/bare_syscall.h"
 #include "mechanism/fiber/sanitizer.h"
 
 #if __has_include(<sys/rseq.h>)
@@ -30,17 +31,6 @@ constexpr unsigned long kUserMayWrite = 1ul << 1;  // HWCAP2_FSGSBASE
 // Read once: asking is a walk through the auxiliary vector.
 const bool g_user_may_write = (getauxval(AT_HWCAP2) & kUserMayWrite) != 0;
 
-// A system call that touches no thread-local storage: the library's wrapper writes errno.
-long bare_syscall(long number, long a, long b, long c, long d = 0) {
-  long result = 0;
-  register long r10 asm("r10") = d;
-  asm volatile("syscall"
-               : "=a"(result)
-               : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
-               : "rcx", "r11", "memory");
-  return result;
-}
-
 }  // namespace
 
 [[gnu::noinline]] uintptr_t thread_pointer() {
@@ -53,9 +43,23 @@ long bare_syscall(long number, long a, long b, long c, long d = 0) {
   if (__builtin_expect(g_user_may_write, 1)) {
     asm volatile("wrfsbase %0" : : "r"(pointer) : "memory");
   } else {
-    bare_syscall(SYS_arch_prctl, ARCH_SET_FS, static_cast<long>(pointer), 0);
+    bare_syscall(SYS_arch_prctl, ARCH_SET_FS, static_cast<long>(pointer));
   }
 }
+
+#elif defined(__aarch64__)
+
+[[gnu::noinline]] uintptr_t thread_pointer() {
+  uintptr_t pointer = 0;
+  asm volatile("mrs %0, tpidr_el0" : "=r"(pointer));
+  return pointer;
+}
+
+[[gnu::noinline]] void set_thread_pointer(uintptr_t pointer) {
+  asm volatile("msr tpidr_el0, %0" : : "r"(pointer) : "memory");
+}
+
+#endif
 
 Status TlsBlock::available() {
   if (sanitizer::kPresent) {
@@ -63,26 +67,6 @@ Status TlsBlock::available() {
   }
   return Done{};
 }
-
-#else
-
-namespace {
-long bare_syscall(long number, long a, long b, long c, long d = 0) {
-  const long result = syscall(number, a, b, c, d);
-  return result == -1 ? -errno : result;
-}
-}  // namespace
-
-uintptr_t thread_pointer() { return reinterpret_cast<uintptr_t>(__builtin_thread_pointer()); }
-void set_thread_pointer(uintptr_t) {
-  check_failed(__FILE__, __LINE__, "no TLS blocks on this processor");
-}
-
-Status TlsBlock::available() {
-  return Error{"not written for this processor, only for x86-64"};
-}
-
-#endif
 
 namespace {
 
@@ -102,7 +86,7 @@ void futex_wake(std::atomic<uint32_t>& word) {
 }  // namespace
 
 void leave_restartable_sequences([[maybe_unused]] uintptr_t at) {
-#if defined(RSEQ_SIG) && defined(__x86_64__)
+#if defined(RSEQ_SIG)
   constexpr long kUnregister = 1;
   constexpr long kRegisteredBytes = 32;  // what the C library registers, whatever it uses of it
   if (__rseq_size == 0) return;

@@ -4,9 +4,9 @@
 // on another worker. Code that knows nothing of fibers keeps addresses of its thread-locals, errno,
 // the allocator's cache, the exceptions in flight; so the fiber takes all of it along. It borrows
 // the thread control block of a real thread, made for this purpose and asleep for ever: switching
-// fibers also switches the thread pointer (FS base), and whatever the C library finds through it is
-// the fiber's own. Costs 12 ns per switch where user code may write the register, a system call
-// elsewhere.
+// fibers also switches the thread pointer (FS base, on AArch64 TPIDR_EL0), and whatever the C
+// library finds through it is the fiber's own. Costs 12 ns per switch where user code may write the
+// register, a system call elsewhere.
 //
 // State that the kernel keeps stays with the worker: thread id (gettid), CPU mask, priority, signal
 // mask (which the runtime switches), alternate signal stack, signals sent to pthread_self(), robust
@@ -45,8 +45,8 @@ void leave_restartable_sequences(uintptr_t at);
 
 class TlsBlock {
  public:
-  // Done, or the reason why fibers cannot have a TLS block here: another processor, or a sanitizer,
-  // which keeps records by thread.
+  // Done, or the reason why fibers cannot have a TLS block here: a sanitizer, which keeps records
+  // by thread.
   static Status available();
 
   // Null: the system has no more threads. `at_end` (may be null) runs as this TLS block before its
