@@ -2,7 +2,7 @@
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce site check test test-full build bench multicore docs asan tsan
-.PHONY: fuzz fidelity deb wheel sbom aarch64 coverage soak emulators setup clean
+.PHONY: fuzz fidelity deb wheel sbom aarch64 aarch64-deb coverage soak emulators setup clean
 .PHONY: valkey valkey-test valkey-deb
 .DEFAULT_GOAL := help
 
@@ -32,6 +32,7 @@ help:
 	@echo 'make deb     Debian packages in build/deb (needs debhelper and lintian)'
 	@echo 'make wheel   the lab with the simulator inside, for pip: build/wheel (docs/LAB.md)'
 	@echo 'make aarch64   cross-built, tested under an emulator: see docs/HACKING.md'
+	@echo 'make aarch64-deb   Debian packages for it, in build/arm64-deb; as root'
 	@echo 'make valkey   Valkey with the scheduler inside: build/valkey/valkey-server (docs/VALKEY.md)'
 	@echo 'make valkey-test   its tests: ours, and parts of its own suite; TESTS=all: all of that'
 	@echo 'make valkey-deb   its Debian package, build/valkey-deb (needs debhelper and lintian)'
@@ -97,6 +98,10 @@ wheel: setup
 aarch64: build
 	@FULL=1 tools/setup.sh
 	@JOBS=$(JOBS) tools/aarch64.sh $(RUBATO)
+
+aarch64-deb:
+	@FULL=1 tools/setup.sh
+	@tools/deb.sh --arm64
 
 valkey: setup
 	@JOBS=$(JOBS) tools/valkey.sh

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian packages: they are built twice, byte for byte alike (that of Valkey once), lintian has
-nothing to say, and what is in them works."""
+"""The Debian packages: they are built twice, byte for byte alike (those of Valkey and for AArch64
+once), lintian has nothing to say, and what is in them works."""
 
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 7000
+EM_AARCH64 = 183
 PACKAGES = ("rubato", "rubato-dpdk", "librubato0.2", "librubato-dev", "rubato-doc")
 
 
@@ -68,6 +70,44 @@ class Packages(unittest.TestCase):
         documents = self.root / "usr/share/doc/rubato"
         self.assertTrue((documents / "html/index.html").exists())
         self.assertTrue((documents / "examples/own_sockets.cc").exists())
+
+
+@unittest.skipUnless(shutil.which("dh") and shutil.which("lintian"), "no debhelper, no lintian")
+@unittest.skipUnless(shutil.which("qemu-aarch64") and shutil.which("mmdebstrap"),
+                     "no qemu-user, no mmdebstrap")
+@unittest.skipUnless(os.geteuid() == 0, "a root file system takes root")
+class Aarch64Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        run(ROOT / "tools/deb.sh", "--arm64")
+        cls.root = Path(tempfile.mkdtemp(prefix="packages"))
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        for name in PACKAGES[:-1]:
+            (package,) = (ROOT / "build/arm64-deb").glob(f"{name}_*_arm64.deb")
+            run("dpkg-deb", "--extract", package, cls.root)
+        cls.libraries = cls.root / "usr/lib/aarch64-linux-gnu"
+        cls.program = ("qemu-aarch64", "-L", ROOT / "build/arm64-deb-root", "-E",
+                       f"LD_LIBRARY_PATH={cls.libraries}", cls.root / "usr/bin/rubato")
+
+    def test_programs_and_libraries_are_of_that_processor(self):
+        (library,) = self.libraries.glob("librubato.so.*.*.*")
+        for file in (library, self.libraries / "rubato/librubato-dpdk.so",
+                     self.root / "usr/bin/rubato"):
+            with open(file, "rb") as image:
+                header = image.read(20)
+            self.assertEqual(header[:5], b"\x7fELF\x02", file)
+            self.assertEqual(int.from_bytes(header[18:], "little"), EM_AARCH64, file)
+
+    def test_the_program_has_its_pages_and_preempts_by_signals(self):
+        self.assertTrue((self.root / "usr/share/man/man1/rubato.1.gz").exists())
+        self.assertRegex(run(*self.program, "--version"), r"0\.2\.0")
+        doctor = run(*self.program, "doctor")
+        for mechanism in ("signal", "timer"):
+            self.assertRegex(doctor, rf"(?m)^ok +{mechanism} ")
+
+    def test_its_simulations_are_those_of_the_native_program(self):
+        native = Path(os.environ["RUBATO_BUILD"], "bin/rubato")
+        run(sys.executable, ROOT / "tools/same_results.py", native, *self.program)
 
 
 @unittest.skipUnless(shutil.which("dh") and shutil.which("lintian"), "no debhelper, no lintian")
