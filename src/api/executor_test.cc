@@ -829,7 +829,8 @@ TEST(ExecutorInLoops, one_takes_the_tasks_that_another_one_has_no_time_for) {
   executor.stop();
 }
 
-TEST(ExecutorInLoops, a_loop_has_the_tasks_of_its_thread_and_no_other_thread) {
+// A loop that is away for a while may have lost its tasks to the other one.
+TEST(ExecutorInLoops, a_loop_is_run_by_one_thread_only) {
   Executor executor = make(in_loops(2));
   EXPECT_EQ(executor.run(1ms, 1), rubato::LoopState::kIdle);
   int ran = 0;
@@ -838,7 +839,6 @@ TEST(ExecutorInLoops, a_loop_has_the_tasks_of_its_thread_and_no_other_thread) {
     EXPECT_EQ(rubato_executor_run_loop(executor.c(), 1, 1), RUBATO_ERROR);
     while (executor.run(1ms, 0) == rubato::LoopState::kMore) continue;
   }).join();
-  EXPECT_EQ(ran, 0);
   EXPECT_EQ(executor.run(1s, 1), rubato::LoopState::kIdle);
   EXPECT_EQ(ran, 2);
   EXPECT_EQ(executor.fd(2), -1);
