@@ -64,6 +64,12 @@ def all_units(runner):
             for path in sorted((tests / folder).glob("*.tcl"))]
 
 
+def has_solo_tests(unit):
+    """Whether some of its tests run after all units have ended."""
+    path = TREES["ours"] / f"tests/{unit}.tcl"
+    return path.exists() and "run_solo" in path.read_text(encoding="utf-8", errors="replace")
+
+
 class Suite:
     """Runs parts of the suite; what differs from the unchanged build is in `failures`."""
 
@@ -87,7 +93,7 @@ class Suite:
         self.prepare(build, options)
         words = [f"./{runner}"]
         if runner in ("runtest", "runtest-moduleapi"):
-            words += ["--durable", "--clients", str(clients)]
+            words += ["--durable", "--timeout", "600", "--clients", str(clients)]
         words += options
         for unit in units:
             words += ["--single", unit]
@@ -101,7 +107,9 @@ class Suite:
         text = COLOUR.sub("", path.read_text(encoding="utf-8", errors="replace"))
         passed = passed_units(runner, text)
         failed = [unit for unit in units if unit not in passed]
-        return failed or (units if code != 0 and len(units) == 1 else []), passed_tests(text)
+        if code != 0 and not failed:  # what a unit does at the end of all, say
+            failed = [unit for unit in units if has_solo_tests(unit)] or units
+        return failed, passed_tests(text)
 
     def fails_alone(self, build, runner, options, unit):
         """Whether the unit fails in one of three runs alone."""
