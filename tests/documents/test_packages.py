@@ -25,16 +25,23 @@ def run(*command, **options):
     return done.stdout
 
 
+def extracted(case, folder, patterns):
+    """A folder, there until the tests of the class have ended, with what the packages hold, of
+    which each pattern names one."""
+    root = Path(tempfile.mkdtemp(prefix="packages"))
+    case.addClassCleanup(shutil.rmtree, root)
+    for pattern in patterns:
+        (package,) = (ROOT / folder).glob(pattern)
+        run("dpkg-deb", "--extract", package, root)
+    return root
+
+
 @unittest.skipUnless(shutil.which("dh") and shutil.which("lintian"), "no debhelper, no lintian")
 class Packages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         run(ROOT / "tools/deb.sh", "--twice")
-        cls.root = Path(tempfile.mkdtemp(prefix="packages"))
-        cls.addClassCleanup(shutil.rmtree, cls.root)
-        for name in PACKAGES:
-            (package,) = (ROOT / "build/deb").glob(f"{name}_*.deb")
-            run("dpkg-deb", "--extract", package, cls.root)
+        cls.root = extracted(cls, "build/deb", [f"{name}_*.deb" for name in PACKAGES])
         (cls.libraries,) = (cls.root / "usr/lib").glob("*-linux-gnu")
         cls.environment = {**os.environ, "LD_LIBRARY_PATH": str(cls.libraries)}
 
@@ -80,11 +87,8 @@ class Aarch64Packages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         run(ROOT / "tools/deb.sh", "--arm64")
-        cls.root = Path(tempfile.mkdtemp(prefix="packages"))
-        cls.addClassCleanup(shutil.rmtree, cls.root)
-        for name in PACKAGES[:-1]:
-            (package,) = (ROOT / "build/arm64-deb").glob(f"{name}_*_arm64.deb")
-            run("dpkg-deb", "--extract", package, cls.root)
+        cls.root = extracted(cls, "build/arm64-deb",
+                             [f"{name}_*_arm64.deb" for name in PACKAGES[:-1]])
         cls.libraries = cls.root / "usr/lib/aarch64-linux-gnu"
         cls.program = ("qemu-aarch64", "-L", ROOT / "build/arm64-deb-root", "-E",
                        f"LD_LIBRARY_PATH={cls.libraries}", cls.root / "usr/bin/rubato")
@@ -115,10 +119,7 @@ class ValkeyPackage(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         run(ROOT / "tools/deb.sh", "--valkey")
-        cls.root = Path(tempfile.mkdtemp(prefix="packages"))
-        cls.addClassCleanup(shutil.rmtree, cls.root)
-        (package,) = (ROOT / "build/valkey-deb").glob("rubato-valkey_*.deb")
-        run("dpkg-deb", "--extract", package, cls.root)
+        cls.root = extracted(cls, "build/valkey-deb", ["rubato-valkey_*.deb"])
 
     def test_it_has_no_file_of_another_package(self):
         for file in self.root.rglob("*"):
