@@ -34,11 +34,11 @@ def fidelity(policies, *arguments):
 
 
 def prices(text):
-    """Nanoseconds by table, key and place in a list."""
+    """Nanoseconds by table, key and place in a list; of a figure without a tail, both places."""
     found = {}
     for table, entries in tomllib.loads(text).items():
         for key, value in entries.items():
-            for place, one in enumerate(value if isinstance(value, list) else [value]):
+            for place, one in enumerate(value if isinstance(value, list) else [value] * 2):
                 if re.fullmatch(r"\d+ns", str(one)):
                     found[f"{table}.{key}[{place}]"] = int(one[:-2])
     return found

@@ -832,14 +832,14 @@ TEST(ExecutorInLoops, one_takes_the_tasks_that_another_one_has_no_time_for) {
 // A loop that is away for a while may have lost its tasks to the other one.
 TEST(ExecutorInLoops, a_loop_is_run_by_one_thread_only) {
   Executor executor = make(in_loops(2));
-  EXPECT_EQ(executor.run(1ms, 1), rubato::LoopState::kIdle);
+  while (executor.run(1ms, 1) == rubato::LoopState::kMore) continue;
   int ran = 0;
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(executor.execute([&] { ++ran; }));
   std::thread([&] {
     EXPECT_EQ(rubato_executor_run_loop(executor.c(), 1, 1), RUBATO_ERROR);
     while (executor.run(1ms, 0) == rubato::LoopState::kMore) continue;
   }).join();
-  EXPECT_EQ(executor.run(1s, 1), rubato::LoopState::kIdle);
+  while (executor.run(1ms, 1) == rubato::LoopState::kMore) continue;
   EXPECT_EQ(ran, 2);
   EXPECT_EQ(executor.fd(2), -1);
   EXPECT_EQ(rubato_executor_run_loop(executor.c(), 2, 1), RUBATO_ERROR);
