@@ -11,6 +11,7 @@ with their range. `tools/valkey.sh` and `tools/valkey.sh --plain` build the two.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -71,6 +72,21 @@ class Server:
         begin = time.perf_counter()
         self.client.call("EVAL_RO", SCRIPT.format(loops), 0)
         return int(loops * seconds / (time.perf_counter() - begin))
+
+
+@contextlib.contextmanager
+def running(args, *names):
+    servers = []
+    try:
+        for name in names:
+            options = ["--rubato-enabled", "no"] if name == "off" else []
+            servers.append(Server(name, args.plain if name == "plain" else args.ours,
+                                  args.server_cpu, *options, *args.option))
+        yield servers
+    finally:
+        for server in servers:
+            server.process.kill()
+            server.process.wait()
 
 
 def reply_bytes(port, words):
@@ -182,8 +198,13 @@ def spread(values):
     return f"{statistics.median(values):.3g} [{min(values):.3g}-{max(values):.3g}]"
 
 
-def latency(servers, args):
+def latency(args):
     os.sched_setaffinity(0, {args.client_cpu})
+    with running(args, "plain", "on") as servers:
+        return measure_all(servers, args)
+
+
+def measure_all(servers, args):
     for server in servers:
         server.fill()
     commands = slow_commands(servers[0].loops_of(0.02))
@@ -226,22 +247,26 @@ def rate(server, test, pipeline, args):
     return float(done.stdout.strip().splitlines()[-1].split(",")[1].strip('"'))
 
 
-def throughput(servers, args):
-    ratios = {}
-    for pipeline in (1, 16):
-        for test in args.tests.split(","):
-            rates = {s.name: [] for s in servers}
-            for _ in range(args.rounds):
-                for server in servers:
-                    rates[server.name].append(rate(server, test, pipeline, args))
-            for server in servers[1:]:
-                one = [a / b for a, b in zip(rates[server.name], rates[servers[0].name])]
-                ratios[f"{test} -P {pipeline} {server.name}"] = one
-                print(f"{test:8} -P {pipeline:2}  {server.name:5} {spread(one)}", flush=True)
-    for server in servers[1:]:
-        medians = [statistics.median(v) for k, v in ratios.items() if k.endswith(server.name)]
-        print(f"geometric mean, {server.name}: {statistics.geometric_mean(medians):.3f}")
-    return ratios
+def throughput(args):
+    """Each round has servers of its own, whose memory lies elsewhere: that alone moves a rate by
+    some percent. Who begins changes from round to round."""
+    found = {}
+    for turn in range(args.rounds):
+        with running(args, "plain", "on", "off") as servers:
+            first = turn % len(servers)
+            for pipeline in (1, 16):
+                for test in args.tests.split(","):
+                    rates = {server.name: rate(server, test, pipeline, args)
+                             for server in servers[first:] + servers[:first]}
+                    for name in "on", "off":
+                        ratios = found.setdefault(f"{test} -P {pipeline} {name}", [])
+                        ratios.append(rates[name] / rates["plain"])
+    for name, ratios in found.items():
+        print(f"{name:20} {spread(ratios)}")
+    for name in "on", "off":
+        medians = [statistics.median(v) for k, v in found.items() if k.endswith(f" {name}")]
+        print(f"geometric mean, {name}: {statistics.geometric_mean(medians):.3f}")
+    return found
 
 
 def main():
@@ -264,16 +289,7 @@ def main():
     parser.add_argument("--json")
     args = parser.parse_args()
     os.nice(args.nice)
-    servers = [Server("plain", args.plain, args.server_cpu, *args.option),
-               Server("on", args.ours, args.server_cpu, *args.option)]
-    if args.what == "throughput":
-        servers.append(Server("off", args.ours, args.server_cpu, "--rubato-enabled", "no",
-                              *args.option))
-    try:
-        found = (latency if args.what == "latency" else throughput)(servers, args)
-    finally:
-        for server in servers:
-            server.process.kill()
+    found = (latency if args.what == "latency" else throughput)(args)
     if args.json:
         Path(args.json).write_text(json.dumps(found, indent=1), encoding="utf-8")
 

@@ -255,6 +255,7 @@ int scheduler_enabled_changed(const char** error) {
 // Before the first client: to measure the clock takes longer than any may wait.
 void scheduler_begin(void) {
   const char* error = NULL;
+  scheduler_classify();
   if (server.sentinel_mode || scheduler_enabled_changed(&error)) return;
   serverLog(LL_WARNING, "rubato: %s", error);
   exit(1);
@@ -701,8 +702,7 @@ static void run_slice(void) {
 // interpreter to that of the next client.
 int scheduler_call(client* c, int* flags) {
   SchedulerClient* const mine = &c->scheduler;
-  if (!scheduler_options.enabled && scheduler_underway == 0 && mine->waits_since == 0) return 0;
-  const int class = scheduler_class_of(c);
+  const int class = c->cmd->scheduler_class;
   const int is_new = mine->waits_since == 0;
   const int apart = ProcessingEventsWhileBlocked || moduleCount() != 0;
   SchedulerHold hold;
@@ -737,7 +737,7 @@ static void let_go(void) {
     if (mine->waits_since == 0 || mine->is_let_go) continue;  // another reason to be postponed
     const int refused = is_busy() && !mustObeyClient(c);
     if (!refused && has_reader && !mine->is_reader) return;
-    const int class = scheduler_class_of(c);
+    const int class = c->cmd->scheduler_class;
     const int is_script = class == SCHEDULER_SCRIPT && is_reading_script(c);
     if (!refused && (must_wait(c, class) || (is_script && has_script) ||
                      (mine->is_reader && (!is_first || is_full())))) {

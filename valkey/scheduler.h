@@ -65,8 +65,15 @@ void scheduler_begin(void);
 // In a child that saves or rewrites.
 void scheduler_child_begins(void);
 
-// processCommand: instead of call(c, *flags). 0 = the caller is to run the command now; else it
-// runs or waits and the client is blocked meanwhile. May change the flags.
+// 1 = the command runs at once: nothing is underway, it has not waited, and its class is of those
+// that are never suspended. What most commands cost.
+static inline int scheduler_passes(const SchedulerClient* mine, int class) {
+  return scheduler_underway == 0 && mine->waits_since == 0 &&
+         (class <= SCHEDULER_WAITS || !scheduler_options.enabled);
+}
+
+// processCommand, of the others: instead of call(c, *flags). 0 = the caller is to run the command
+// now; else it runs or waits and the client is blocked meanwhile. May change the flags.
 int scheduler_call(struct client* c, int* flags);
 // beforeSleep: one slice of the commands underway. Nonzero = more is to do, do not sleep.
 int scheduler_turn(void);
@@ -118,7 +125,7 @@ int scheduler_keeps_push(struct client* c, const char* bytes, size_t size);
 // Memory of such messages.
 size_t scheduler_kept_bytes(struct client* c);
 // The time that the client's command has spent suspended, to be left out of its duration.
-long long scheduler_suspended_us(struct client* c);
+__attribute__((cold, noinline)) long long scheduler_suspended_us(struct client* c);
 
 // For CLIENT LIST, and a section of INFO: appended to `to`, an sds.
 char* scheduler_describe_client(char* to, struct client* c);

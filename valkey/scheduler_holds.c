@@ -30,19 +30,15 @@ static void classify(hashtable* commands) {
   hashtableResetIterator(&iterator);
 }
 
-static int class_of(const struct serverCommand* command) {
+void scheduler_classify(void) {
   static int classified = 0;
-  if (!classified) {
-    classify(server.orig_commands);
-    classified = 1;
-  }
-  return command->scheduler_class;
+  if (!classified) classify(server.orig_commands);
+  classified = 1;
 }
 
-int scheduler_class_of(client* c) { return class_of(c->cmd); }
-
 int scheduler_command_may_be_suspended(struct serverCommand* command) {
-  const int class = class_of(command);
+  scheduler_classify();  // the settings are read before the server begins
+  const int class = command->scheduler_class;
   const int is_part = command->parent != NULL;  // FUNCTION LOAD, ...
   return class == SCHEDULER_SUSPENDS || (class == SCHEDULER_SCRIPT && !is_part);
 }

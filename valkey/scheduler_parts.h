@@ -106,7 +106,8 @@ extern SchedulerCommand* scheduler_script;    // the one of them that uses the i
 // scheduler_holds.c. What the command would hold, if it is one that may be suspended and is long; 0
 // = it is not.
 int scheduler_measure(client* c, SchedulerHold* hold);
-int scheduler_class_of(client* c);
+// Gives each command its class; once.
+void scheduler_classify(void);
 void scheduler_hold_begin(SchedulerHold* hold);
 void scheduler_hold_end(SchedulerHold* hold);
 int scheduler_is_held(const serverDb* db, const char* key);
