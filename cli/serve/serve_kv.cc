@@ -26,7 +26,6 @@
 #include "kv_server/server/memory_rules.h"
 #include "kv_server/server/protected_mode.h"
 #include "kv_server/text/number.h"
-#include "process/capabilities.h"
 #include "process/kv_services.h"
 #include "process/serving.h"
 #include "runtime/runtime.h"
@@ -355,7 +354,7 @@ int KvCommand::serve(Reloader& reloader) {
   auto wires = KvDatagrams::open(datagrams, options());
   if (!wires.ok()) return refuse(*this, kFailed, wires.error());
   if (datagrams.any()) {
-    if (Status given = give_up_datapath_capabilities(); !given.ok()) {
+    if (Status given = give_up_wire_capabilities(datagrams.wire); !given.ok()) {
       return refuse(*this, kFailed, given.error());
     }
   }

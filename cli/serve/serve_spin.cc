@@ -14,7 +14,6 @@
 #include "datapath/datagram_datapath.h"
 #include "datapath/datagram_exposition.h"
 #include "datapath/net_worker.h"
-#include "process/capabilities.h"
 #include "runtime/runtime.h"
 #include "spin_server/datagram_spin.h"
 #include "spin_server/rpc_spin.h"
@@ -88,7 +87,7 @@ int SpinCommand::serve(Reloader& reloader, Datapath& network, TcpDatapath* tcp,
                        Application& application, const std::string& where) {
   ServeOptions& options = this->options();
   if (receives_datagrams()) {
-    if (Status given = give_up_datapath_capabilities(); !given.ok()) {
+    if (Status given = give_up_wire_capabilities(wire_); !given.ok()) {
       return refuse(*this, kFailed, given.error());
     }
   }

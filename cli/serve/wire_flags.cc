@@ -9,6 +9,7 @@
 #include "cli/common/value_flags.h"
 #include "datapath/udp_wire.h"
 #include "dpdk/load.h"
+#include "process/capabilities.h"
 #include "xdp/wire.h"
 
 namespace rubato::cli {
@@ -118,6 +119,11 @@ Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
   auto wire = UdpWire::open(udp);
   if (!wire.ok()) return Error{wire.error()};
   return std::unique_ptr<DatagramWire>(std::move(*wire));
+}
+
+Status give_up_wire_capabilities(const WireOptions& options) {
+  if (options.datapath.starts_with(kDpdk)) return Done{};
+  return give_up_datapath_capabilities();
 }
 
 }  // namespace rubato::cli

@@ -37,4 +37,9 @@ Status check_order(bool independent, const WireOptions& options, const char* nee
 Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
                                                 const ServeOptions& serve, uint16_t port);
 
+// Gives up the capabilities that opening wires took, before the process has other threads. With
+// DPDK none: its drivers undo at the end what they did (net_af_xdp detaches its XDP program). Fails
+// with one line where the kernel refuses.
+Status give_up_wire_capabilities(const WireOptions& options);
+
 }  // namespace rubato::cli

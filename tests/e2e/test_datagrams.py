@@ -256,6 +256,14 @@ class Xdp(VirtualLink, unittest.TestCase):
                                capture_output=True, text=True).stdout
         return "xdp" in shown
 
+    def test_a_stopped_server_leaves_nothing_behind(self):
+        server = self.serve("--workers", "2")
+        self.check_serves()
+        self.assertTrue(self.has_program())
+        server.terminate()
+        self.assertEqual(server.wait(), 0)
+        eventually(lambda: not self.has_program())
+
     def test_a_killed_server_leaves_nothing_behind(self):
         server = self.serve("--workers", "2")
         self.check_serves()
