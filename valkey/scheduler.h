@@ -125,7 +125,7 @@ int scheduler_keeps_push(struct client* c, const char* bytes, size_t size);
 // Memory of such messages.
 size_t scheduler_kept_bytes(struct client* c);
 // The time that the client's command has spent suspended, to be left out of its duration.
-__attribute__((cold, noinline)) long long scheduler_suspended_us(struct client* c);
+long long scheduler_suspended_us(struct client* c);
 
 // For CLIENT LIST, and a section of INFO: appended to `to`, an sds.
 char* scheduler_describe_client(char* to, struct client* c);
