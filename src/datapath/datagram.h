@@ -51,6 +51,7 @@ struct DatagramPeer {
   std::array<uint8_t, 16> local{};    // that it was sent to; all zero = the wire knows
   uint32_t scope = 0;                 // interface of a link-local IPv6 address
   uint16_t port = 0;
+  uint16_t local_port = 0;            // that it was sent to; 0 = the wire's, which has no other
   uint16_t vlan = 0;                  // the tag's control word; 0 = no tag
   bool ipv6 = false;
   std::array<uint8_t, 6> mac{};       // Ethernet addresses, where the wire is below IP
@@ -104,7 +105,8 @@ class WireQueue {
   // which any queue of the wire may have lent, belongs to the wire again. What cannot be sent is
   // counted and lost, as on any wire. Any thread.
   virtual void reply(const Datagram& datagram, size_t size) = 0;
-  // The same for a copy of `bytes`, which answer no datagram in particular.
+  // The same for a copy of `bytes`, which answer no datagram in particular. A peer whose Ethernet
+  // address is not known yet, all zero, is looked for, by the kernel if the wire is beside one.
   virtual void send(const DatagramPeer& to, std::string_view bytes) = 0;
   // Sends what is left of the two. A load if nothing is. Any thread.
   virtual void push() = 0;

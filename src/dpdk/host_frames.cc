@@ -115,7 +115,7 @@ SortedFrame sort_udp(const Layers& at) {
   const size_t bytes = at.before_rest() + at.rest.size();
   if (!xdp::parse_frame({at.frame, bytes}, sorted.datagram)) {
     sorted.kind = FrameKind::kMalformed;
-  } else if (sorted.datagram.to_port == at.host.port) {
+  } else if (sorted.datagram.peer.local_port == at.host.port) {
     sorted.kind = FrameKind::kDatagram;
   }
   return sorted;

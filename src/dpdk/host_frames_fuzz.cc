@@ -27,7 +27,7 @@ void check_frame(const uint8_t* data, size_t size, bool ipv6) {
     const std::string_view payload = sorted.datagram.payload;
     RUBATO_CHECK(payload.data() >= frame.get());
     RUBATO_CHECK(payload.data() + payload.size() <= frame.get() + size);
-    RUBATO_CHECK(sorted.datagram.to_port == host.port);
+    RUBATO_CHECK(sorted.datagram.peer.local_port == host.port);
     RUBATO_CHECK(sorted.datagram.peer.ipv6 == ipv6);
   }
   if (sorted.kind == FrameKind::kAnswer) {

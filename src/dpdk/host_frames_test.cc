@@ -100,13 +100,14 @@ std::string datagram(bool ipv6, uint16_t to_port = 7777, uint8_t from = 2) {
   server.local = server.address;
   server.local[ipv6 ? 15 : 3] = from;
   server.port = to_port;
+  server.local_port = 40000;
   server.mac = {2, 0, 0, 0, 0, 1};
   server.local_mac = {2, 0, 0, 0, 0, 2};
   std::string bytes(xdp::kMostHeaderBytes, 0);
   bytes += "request";
   char* const payload = bytes.data() + xdp::kMostHeaderBytes;
   return bytes.substr(
-      static_cast<size_t>(xdp::write_headers(payload, 7, server, 40000) - bytes.data()));
+      static_cast<size_t>(xdp::write_headers(payload, 7, server) - bytes.data()));
 }
 
 TEST(HostFrames, a_host_answers) {
@@ -225,6 +226,7 @@ TEST(HostFrames, checksums_are_those_of_dpdk) {
     DatagramPeer peer;
     peer.ipv6 = ipv6;
     peer.port = 40000;
+    peer.local_port = 7777;
     for (size_t i = 0; i < 16; ++i) {
       peer.address[i] = static_cast<uint8_t>(0xf1 + i);
       peer.local[i] = static_cast<uint8_t>(0xa7 * i + 3);
@@ -233,7 +235,7 @@ TEST(HostFrames, checksums_are_those_of_dpdk) {
       alignas(8) std::array<char, 256> bytes{};
       char* const payload = bytes.data() + 128;
       std::memcpy(payload, "payload", 7);
-      char* const ip = xdp::write_headers(payload, 7, peer, 7777, how) + 14;
+      char* const ip = xdp::write_headers(payload, 7, peer, how) + 14;
       uint16_t written = 0;
       std::memcpy(&written, payload - 2, 2);
       const auto& ip4 = *reinterpret_cast<const rte_ipv4_hdr*>(ip);

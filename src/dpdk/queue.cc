@@ -86,8 +86,7 @@ void DpdkQueue::enqueue(rte_mbuf* frame, const DatagramPeer& to, size_t size) {
   const auto checksum = port_.computes_checksums() ? xdp::UdpChecksum::kPseudoHeader
                                                    : xdp::UdpChecksum::kWhole;
   char* const payload = reply_of(frame);
-  const char* const first =
-      xdp::write_headers(payload, size, to, port_.host().port, checksum);
+  const char* const first = xdp::write_headers(payload, size, to, checksum);
   const auto bytes = static_cast<uint16_t>(payload + size - first);
   frame->data_off = static_cast<uint16_t>(first - static_cast<char*>(frame->buf_addr));
   frame->data_len = bytes;

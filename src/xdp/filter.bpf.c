@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The XDP program of an AF_XDP wire: whole UDP datagrams to the interface's Ethernet address
- * and to the server's address and port, from an address of another host, go to the socket of the
+ * and to the server's address and ports, from an address of another host, go to the socket of the
  * worker that the table names for their group, everything else goes to the kernel:
  * ARP, ICMP, TCP, fragments, IP options, other ports. Its rules are set before it is loaded. A
  * group is the low seven bits of the sender's port, as in datapath/datagram.h. Without a socket at
@@ -96,7 +96,8 @@ int filter(struct xdp_md *context) {
     return XDP_PASS;
   }
   struct udphdr *udp = at;
-  if ((void *)(udp + 1) > end || udp->dest != rules.port) return XDP_PASS;
+  if ((void *)(udp + 1) > end) return XDP_PASS;
+  if ((__u16)(bpf_ntohs(udp->dest) - rules.port) >= rules.ports) return XDP_PASS;
   __u32 group = bpf_ntohs(udp->source) & (RUBATO_GROUPS - 1);
   __u64 *worker = bpf_map_lookup_elem(&groups, &group);
   if (worker == 0) return XDP_PASS;

@@ -97,9 +97,8 @@ bool udp_checksum_fits(std::string_view udp, const DatagramPeer& peer) {
   return given == folded(pseudo) || folded(sum_of(udp, pseudo)) == 0xffff;
 }
 
-void write_udp(char* at, size_t udp_bytes, const DatagramPeer& peer, uint16_t port,
-               UdpChecksum wanted) {
-  put_word(at, port);
+void write_udp(char* at, size_t udp_bytes, const DatagramPeer& peer, UdpChecksum wanted) {
+  put_word(at, peer.local_port);
   put_word(at + 2, peer.port);
   put_word(at + 4, static_cast<uint32_t>(udp_bytes));
   put_word(at + 6, 0);
@@ -172,20 +171,20 @@ bool parse_frame(std::string_view frame, ParsedFrame& parsed) {
   if (length < kUdpBytes || length > rest.size()) return false;
   if (!udp_checksum_fits(rest.substr(0, length), peer)) return false;
   peer.port = word_at(rest, 0);
-  parsed.to_port = word_at(rest, 2);
+  peer.local_port = word_at(rest, 2);
   parsed.payload = rest.substr(kUdpBytes, length - kUdpBytes);
-  return peer.port != 0 && parsed.to_port != 0;
+  return peer.port != 0 && peer.local_port != 0;
 }
 
 size_t header_bytes(const DatagramPeer& peer) {
   return ethernet_bytes(peer) + ip_bytes(peer) + kUdpBytes;
 }
 
-char* write_headers(char* payload, size_t payload_bytes, const DatagramPeer& peer, uint16_t port,
+char* write_headers(char* payload, size_t payload_bytes, const DatagramPeer& peer,
                     UdpChecksum checksum) {
   const size_t udp_bytes = kUdpBytes + payload_bytes;
   char* at = payload - kUdpBytes;
-  write_udp(at, udp_bytes, peer, port, checksum);
+  write_udp(at, udp_bytes, peer, checksum);
   at -= ip_bytes(peer);
   peer.ipv6 ? write_ipv6(at, udp_bytes, peer) : write_ipv4(at, udp_bytes, peer);
   at -= ethernet_bytes(peer);

@@ -24,7 +24,6 @@ inline constexpr uint16_t kPartOfDatagram = 0x3fff;  // of IPv4: more fragments,
 
 struct ParsedFrame {
   DatagramPeer peer;  // all of it, for the answer
-  uint16_t to_port = 0;
   std::string_view payload;
 };
 
@@ -42,9 +41,10 @@ enum class UdpChecksum : uint8_t {
   kPseudoHeader,  // of that alone, not inverted: hardware adds the rest
 };
 
-// Writes the headers of a datagram from `port` to `peer` right in front of its payload, which is
-// `payload_bytes` long; returns their first byte. The checksum of an IPv4 header is computed.
-char* write_headers(char* payload, size_t payload_bytes, const DatagramPeer& peer, uint16_t port,
+// Writes the headers of a datagram to `peer`, from the address and port that it has as local, right
+// in front of its payload, which is `payload_bytes` long; returns their first byte. The checksum of
+// an IPv4 header is computed.
+char* write_headers(char* payload, size_t payload_bytes, const DatagramPeer& peer,
                     UdpChecksum checksum = UdpChecksum::kWhole);
 
 }  // namespace rubato::xdp

@@ -16,13 +16,13 @@ void check_frame(std::string_view frame) {
   RUBATO_CHECK(parsed.payload.data() + parsed.payload.size() <= frame.data() + frame.size());
   std::array<char, kMostHeaderBytes + 32> answer{};
   char* const payload = answer.data() + kMostHeaderBytes;
-  const char* const first = write_headers(payload, 32, parsed.peer, parsed.to_port);
+  const char* const first = write_headers(payload, 32, parsed.peer);
   RUBATO_CHECK(first >= answer.data() && payload - first ==
                                              static_cast<ptrdiff_t>(header_bytes(parsed.peer)));
   ParsedFrame back;
   RUBATO_CHECK(parse_frame({first, static_cast<size_t>(payload + 32 - first)}, back));
   RUBATO_CHECK(back.payload.data() == payload && back.payload.size() == 32);
-  RUBATO_CHECK(back.to_port == parsed.peer.port && back.peer.vlan == parsed.peer.vlan);
+  RUBATO_CHECK(back.peer.local_port == parsed.peer.port && back.peer.vlan == parsed.peer.vlan);
   RUBATO_CHECK(back.peer.address == parsed.peer.local && back.peer.local == parsed.peer.address);
 }
 

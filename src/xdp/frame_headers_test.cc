@@ -35,7 +35,7 @@ std::string answer_to(const ParsedFrame& asked, std::string_view text) {
   std::array<char, kMostHeaderBytes + kMaxDatagramPayload> bytes{};
   char* const payload = bytes.data() + kMostHeaderBytes;
   text.copy(payload, text.size());
-  const char* const first = write_headers(payload, text.size(), asked.peer, asked.to_port);
+  const char* const first = write_headers(payload, text.size(), asked.peer);
   return {first, static_cast<size_t>(payload + text.size() - first)};
 }
 
@@ -47,7 +47,7 @@ std::string ipv6(std::string_view payload) {
   asked.peer.address[15] = 1;
   asked.peer.local[15] = 2;
   asked.peer.port = 7777;
-  asked.to_port = 40000;
+  asked.peer.local_port = 40000;
   return answer_to(asked, payload);
 }
 
@@ -55,7 +55,7 @@ TEST(FrameHeaders, a_frame_is_taken_apart) {
   ParsedFrame parsed;
   ASSERT_TRUE(parse_frame(kIpv4, parsed));
   EXPECT_EQ(parsed.payload, "ping");
-  EXPECT_EQ(parsed.to_port, 7777);
+  EXPECT_EQ(parsed.peer.local_port, 7777);
   EXPECT_EQ(to_text(parsed.peer), "10.77.0.2:40000");
   EXPECT_EQ(parsed.peer.mac[5], 2);
   EXPECT_EQ(parsed.peer.vlan, 0);
@@ -78,8 +78,8 @@ TEST(FrameHeaders, an_answer_goes_back_the_same_way) {
     ParsedFrame back;
     ASSERT_TRUE(parse_frame(answer, back));
     EXPECT_EQ(back.payload, "pong");
-    EXPECT_EQ(back.peer.port, asked.to_port);
-    EXPECT_EQ(back.to_port, asked.peer.port);
+    EXPECT_EQ(back.peer.port, asked.peer.local_port);
+    EXPECT_EQ(back.peer.local_port, asked.peer.port);
     EXPECT_EQ(back.peer.address, asked.peer.local);
     EXPECT_EQ(back.peer.mac, asked.peer.local_mac);
     EXPECT_EQ(back.peer.vlan, asked.peer.vlan);
@@ -93,7 +93,7 @@ TEST(FrameHeaders, checksums_are_right) {
   ASSERT_TRUE(parse_frame(kIpv4, asked));
   std::swap(asked.peer.address, asked.peer.local);
   std::swap(asked.peer.mac, asked.peer.local_mac);
-  std::swap(asked.peer.port, asked.to_port);
+  std::swap(asked.peer.port, asked.peer.local_port);
   std::string expected = kIpv4;
   expected[19] = 0;     // identification
   ++expected[25];       // so the checksum is larger by one

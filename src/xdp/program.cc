@@ -67,7 +67,8 @@ Status FilterProgram::set_rules() {
   rules.workers = options_.workers;
   std::memcpy(rules.mac, options_.mac.data(), sizeof rules.mac);
   const sockaddr_storage& address = options_.address.storage;
-  rules.port = htons(options_.address.port());
+  rules.port = options_.address.port();
+  rules.ports = options_.ports;
   rules.takes_ipv6 = address.ss_family == AF_INET6;
   if (rules.takes_ipv6 != 0) {
     sockaddr_in6 in{};

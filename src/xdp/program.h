@@ -18,7 +18,8 @@ namespace rubato::xdp {
 
 struct FilterOptions {
   uint32_t interface = 0;  // its index
-  SocketAddress address;   // of the server, with its port; no wildcard
+  SocketAddress address;   // of the server, with its first port; no wildcard
+  uint16_t ports = 1;
   std::array<uint8_t, 6> mac{};  // of the interface
   uint32_t workers = 1;
   uint32_t hardware_queues = 1;

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "datapath/datagram_address.h"
 #include "datapath/time_source.h"
 #include "xdp/frame_headers.h"
 
@@ -130,7 +131,8 @@ bool XdpQueue::take(const xdp_desc& descriptor, Datagram& to, Instant now) {
   const size_t room = frame + kFrameHalfBytes - descriptor.addr;
   ParsedFrame parsed;
   if (descriptor.addr - frame >= kFrameHalfBytes || descriptor.len > room ||
-      !parse_frame({start, descriptor.len}, parsed) || parsed.to_port != parts_.port) {
+      !parse_frame({start, descriptor.len}, parsed) ||
+      port_of(parsed.peer) >= parts_.reserved.size()) {
     malformed_.fetch_add(1, std::memory_order_relaxed);
     parts_.frames->give({&frame, 1});
     return false;
@@ -173,6 +175,7 @@ void XdpQueue::reply(const Datagram& datagram, size_t size) {
 }
 
 void XdpQueue::send(const DatagramPeer& to, std::string_view bytes) {
+  if (to.mac == decltype(to.mac){}) return send_by_kernel(to, bytes);
   uint64_t frame = 0;
   if (bytes.size() > most_for(to) || parts_.frames->take({&frame, 1}) == 0) {
     lost_.fetch_add(1, std::memory_order_relaxed);
@@ -182,10 +185,19 @@ void XdpQueue::send(const DatagramPeer& to, std::string_view bytes) {
   if (!enqueue(frame, to, bytes.size())) parts_.frames->give({&frame, 1});
 }
 
+void XdpQueue::send_by_kernel(const DatagramPeer& to, std::string_view bytes) {
+  sockaddr_storage address{};
+  const socklen_t length = address_of(to, address);
+  const auto* const raw = reinterpret_cast<const sockaddr*>(&address);
+  const int by = parts_.reserved[port_of(to)].get();
+  if (::sendto(by, bytes.data(), bytes.size(), MSG_DONTWAIT, raw, length) >= 0) return;
+  lost_.fetch_add(1, std::memory_order_relaxed);
+}
+
 // False, and counted: the ring is full although it was pushed.
 bool XdpQueue::enqueue(uint64_t frame, const DatagramPeer& to, size_t size) {
   char* const payload = parts_.frames->at(frame + kReplyOffset);
-  const char* const first = write_headers(payload, size, to, parts_.port);
+  const char* const first = write_headers(payload, size, to);
   const std::lock_guard guard(lock_);
   xsk_ring_prod& ring = rings_[sends_by_]->sent;
   uint32_t at = 0;

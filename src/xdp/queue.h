@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "datapath/datagram.h"
+#include "datapath/tcp_socket.h"
 #include "mechanism/queue/spin_lock.h"
 #include "xdp/frames.h"
 
@@ -28,7 +29,8 @@ struct WireParts {
   // Kept where they are: sockets refer to their rings.
   std::vector<std::unique_ptr<HardwareQueue>> hardware;
   std::string interface;
-  uint16_t port = 0;
+  uint16_t port = 0;         // the first
+  std::vector<Fd> reserved;  // a socket of the kernel for each port
   size_t most_ipv4 = 0;  // bytes of a payload that fit the interface's packets
   size_t most_ipv6 = 0;
 };
@@ -79,9 +81,15 @@ class XdpQueue final : public WireQueue {
   Status open(uint32_t hardware_queue);
   uint32_t receive_from(uint32_t hardware_queue, std::span<Datagram> out, Instant now);
   bool take(const xdp_desc& descriptor, Datagram& to, Instant now);
+  // By the kernel, which finds out where the peer is.
+  void send_by_kernel(const DatagramPeer& to, std::string_view bytes);
   bool enqueue(uint64_t frame, const DatagramPeer& to, size_t size);
   void push_locked();
   void note_left(uint32_t left, bool link_is_down);
+  // Of the wire's ports, the one that the peer has sent to or is to hear from.
+  size_t port_of(const DatagramPeer& peer) const {
+    return static_cast<uint16_t>(peer.local_port - parts_.port);
+  }
   size_t most_for(const DatagramPeer& peer) const {
     return peer.ipv6 ? parts_.most_ipv6 : parts_.most_ipv4;
   }

@@ -31,6 +31,7 @@ using xdp::HardwareQueue;
 using xdp::XdpQueue;
 
 constexpr uint32_t kMostHardwareQueues = 64;
+constexpr int kMostPlaces = 64;
 constexpr size_t kIpv4HeaderBytes = 28;  // with UDP
 constexpr size_t kIpv6HeaderBytes = 48;
 
@@ -74,7 +75,7 @@ bool is_of_host(const SocketAddress& address) {
 }
 
 // Nobody else gets the port. The kernel's datagrams for it stay here, as few as it allows.
-Result<Fd> reserve(SocketAddress& address) {
+Result<Fd> reserve_one(SocketAddress& address) {
   Fd socket(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   auto* raw = reinterpret_cast<sockaddr*>(&address.storage);
   const int least = 1;
@@ -85,6 +86,30 @@ Result<Fd> reserve(SocketAddress& address) {
   address.length = sizeof address.storage;
   if (::getsockname(socket.get(), raw, &address.length) != 0) return failed_to("getsockname");
   return socket;
+}
+
+Result<std::vector<Fd>> reserve_row(SocketAddress& first, uint16_t count) {
+  std::vector<Fd> reserved;
+  SocketAddress next = first;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (first.port() + i > UINT16_MAX) return Error{"af_xdp: too few ports above the first"};
+    if (i > 0) next.set_port(static_cast<uint16_t>(first.port() + i));
+    Result<Fd> one = reserve_one(i == 0 ? first : next);
+    if (!one.ok()) return Error{one.error()};
+    reserved.push_back(std::move(*one));
+  }
+  return reserved;
+}
+
+// With port 0, of several places that the kernel proposes, the first with so many in a row.
+Result<std::vector<Fd>> reserve(SocketAddress& first, uint16_t count) {
+  const SocketAddress wanted = first;
+  Result<std::vector<Fd>> reserved = reserve_row(first, count);
+  for (int tries = 1; tries < kMostPlaces && wanted.port() == 0 && !reserved.ok(); ++tries) {
+    first = wanted;
+    reserved = reserve_row(first, count);
+  }
+  return reserved;
 }
 
 class XdpWire final : public DatagramWire {
@@ -106,10 +131,10 @@ class XdpWire final : public DatagramWire {
  private:
   Status look_at_interface();
   Status make_memory();
+  uint64_t passed_to(const Fd& reserved) const;
   Status open_queues(uint32_t workers, const SocketAddress& address, uint32_t index);
 
   xdp::WireParts parts_;
-  Fd reserved_;
   FilterProgram program_;
   std::vector<std::unique_ptr<XdpQueue>> queues_;
   uint32_t hardware_queues_ = 1;
@@ -131,9 +156,9 @@ Status XdpWire::start(const XdpWireOptions& options) {
     return Error{"af_xdp: takes --bind with an address of " + options.interface + ", not " +
                  options.bind};
   }
-  Result<Fd> reserved = reserve(*address);
+  Result<std::vector<Fd>> reserved = reserve(*address, options.ports);
   if (!reserved.ok()) return Error{reserved.error()};
-  reserved_ = std::move(*reserved);
+  parts_.reserved = std::move(*reserved);
   parts_.port = address->port();
   parts_.interface = options.interface;
   if (Status looked = look_at_interface(); !looked.ok()) return looked;
@@ -174,7 +199,8 @@ Status XdpWire::make_memory() {
 }
 
 Status XdpWire::open_queues(uint32_t workers, const SocketAddress& address, uint32_t index) {
-  const Status loaded = program_.load({index, address, mac_, workers, hardware_queues_});
+  const auto ports = static_cast<uint16_t>(parts_.reserved.size());
+  const Status loaded = program_.load({index, address, ports, mac_, workers, hardware_queues_});
   if (!loaded.ok()) return loaded;
   for (uint32_t worker = 0; worker < workers; ++worker) {
     queues_.push_back(std::make_unique<XdpQueue>(parts_, worker));
@@ -190,7 +216,16 @@ Status XdpWire::open_queues(uint32_t workers, const SocketAddress& address, uint
   return program_.attach();
 }
 
-// The reserved socket keeps a few datagrams and counts the rest as dropped.
+// A reserved socket keeps a few datagrams and counts the rest as dropped.
+uint64_t XdpWire::passed_to(const Fd& reserved) const {
+  std::array<char, 1> byte;
+  while (::recv(reserved.get(), byte.data(), byte.size(), MSG_DONTWAIT) >= 0) ++passed_;
+  std::array<uint32_t, 9> memory{};  // SK_MEMINFO_VARS; the last are the drops
+  socklen_t length = sizeof memory;
+  const int failed = ::getsockopt(reserved.get(), SOL_SOCKET, SO_MEMINFO, memory.data(), &length);
+  return failed == 0 ? memory.back() : 0;
+}
+
 DatagramDrops XdpWire::drops() const {
   DatagramDrops drops;
   uint64_t dropped = 0;
@@ -204,14 +239,8 @@ DatagramDrops XdpWire::drops() const {
   const uint64_t unexplained = dropped - std::min(dropped, drops.no_frame);
   ring_full_ = std::max(ring_full_, queues_[0]->copies() ? unexplained : dropped);
   drops.ring_full += ring_full_;
-  std::array<char, 1> byte;
-  while (::recv(reserved_.get(), byte.data(), byte.size(), MSG_DONTWAIT) >= 0) ++passed_;
+  for (const Fd& reserved : parts_.reserved) drops.passed += passed_to(reserved);
   drops.passed += passed_;
-  std::array<uint32_t, 9> memory{};  // SK_MEMINFO_VARS; the last are the drops
-  socklen_t length = sizeof memory;
-  if (::getsockopt(reserved_.get(), SOL_SOCKET, SO_MEMINFO, memory.data(), &length) == 0) {
-    drops.passed += memory.back();
-  }
   return drops;
 }
 

@@ -81,6 +81,15 @@ class XdpWireTest : public ::testing::Test {
     return wire_ != nullptr;
   }
   Namespaces& namespaces() { return bed_.namespaces(); }
+  // The caller releases it.
+  static Datagram next(WireQueue& queue) {
+    std::array<Datagram, 1> out;
+    uint32_t n = 0;
+    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    while (n == 0 && datapath_now() < deadline) n = queue.receive(out, datapath_now(), false);
+    EXPECT_EQ(n, 1u);
+    return out[0];
+  }
 
   XdpBed bed_{"10.77.0.1", 1};
   std::unique_ptr<DatagramWire> wire_;
@@ -121,17 +130,13 @@ TEST_F(XdpWireTest, fragments_go_to_the_kernel_and_are_counted) {
 TEST_F(XdpWireTest, only_frames_between_this_host_and_another_are_taken) {
   if (!open()) GTEST_SKIP() << reason_;
   WireQueue& queue = wire_->queue(WorkerId{0});
-  const auto next = [&] {
-    std::array<Datagram, 8> out;
-    uint32_t n = 0;
-    const Instant deadline = datapath_now() + Nanos::seconds(10);
-    while (n == 0 && datapath_now() < deadline) n = queue.receive(out, datapath_now(), false);
-    EXPECT_EQ(n, 1u);
-    queue.release(out[0]);
-    return std::pair(std::string(out[0].bytes), out[0].peer);
+  const auto next_text = [&] {
+    const Datagram datagram = next(queue);
+    queue.release(datagram);
+    return std::pair(std::string(datagram.bytes), datagram.peer);
   };
   bed_.connect()->send("first");
-  const DatagramPeer client = next().second;
+  const DatagramPeer client = next_text().second;
   namespaces().enter_client();
   const Fd raw(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
   sockaddr_ll by{};
@@ -145,10 +150,11 @@ TEST_F(XdpWireTest, only_frames_between_this_host_and_another_are_taken) {
     server.mac = mac;
     server.local_mac = client.mac;
     server.port = 7777;
+    server.local_port = 5000;
     std::array<char, 256> bytes;
     char* const payload = bytes.data() + xdp::kMostHeaderBytes;
     std::strcpy(payload, text);
-    const char* const frame = xdp::write_headers(payload, std::strlen(text), server, 5000);
+    const char* const frame = xdp::write_headers(payload, std::strlen(text), server);
     const auto size = static_cast<size_t>(payload + std::strlen(text) - frame);
     EXPECT_EQ(::sendto(raw.get(), frame, size, 0, reinterpret_cast<const sockaddr*>(&by),
                        sizeof by),
@@ -163,7 +169,7 @@ TEST_F(XdpWireTest, only_frames_between_this_host_and_another_are_taken) {
     send(mine, from, "from nobody");
   }
   send(mine, {10, 77, 0, 2}, "last");
-  EXPECT_EQ(next().first, "last");
+  EXPECT_EQ(next_text().first, "last");
 }
 
 // Fewer than asked for means that the ring is empty; what came after the last look counts, too.
@@ -241,6 +247,39 @@ TEST_F(XdpWireTest, a_worker_that_has_no_frame_for_arrivals_sleeps_for_a_moment_
   for (const Datagram& datagram : held) queue.release(datagram);
   EXPECT_EQ(queue.receive(burst, datapath_now(), false), 0u);
   EXPECT_EQ(sleep.longest(Nanos::seconds(1)), Nanos::seconds(1));
+}
+
+// As a client has it: a port for each flow, and at first without the Ethernet address of its peer.
+TEST_F(XdpWireTest, a_wire_of_several_ports_finds_its_peer_by_the_kernel) {
+  if (!open()) GTEST_SKIP() << reason_;
+  namespaces().enter_client();
+  auto client = open_xdp_wire({"vc", "10.77.0.2", 0, 1, 4});
+  EXPECT_EQ(open_xdp_wire({"vc", "10.77.0.2", 65535, 1, 2}).error(),
+            "af_xdp: too few ports above the first");
+  namespaces().leave();
+  ASSERT_TRUE(client.ok()) << client.error();
+  WireQueue& there = wire_->queue(WorkerId{0});
+  WireQueue& here = client.value()->queue(WorkerId{0});
+  DatagramPeer server;
+  server.address = {10, 77, 0, 1};
+  server.port = 7777;
+  for (const int which : {2, 3, 0}) {
+    server.local_port = static_cast<uint16_t>(client.value()->port() + which);
+    here.send(server, "ping");
+    here.push();
+    const Datagram asked = next(there);
+    EXPECT_EQ(asked.peer.port, server.local_port);
+    std::memcpy(asked.room.data(), "pong", 4);
+    there.reply(asked, 4);
+    there.push();
+    const Datagram answer = next(here);
+    EXPECT_EQ(answer.bytes, "pong");
+    EXPECT_EQ(answer.peer.local_port, server.local_port);
+    EXPECT_EQ(answer.peer.mac, asked.peer.local_mac);
+    server = answer.peer;  // from now on without the kernel
+    here.release(answer);
+  }
+  EXPECT_EQ(client.value()->drops().unsent, 0u);
 }
 
 TEST_F(XdpWireTest, a_second_server_is_told_why_it_cannot_be_there) {

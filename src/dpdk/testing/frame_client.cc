@@ -11,7 +11,9 @@ std::string ClientHost::frame_of(uint16_t port, std::string_view payload) const 
   std::string bytes(xdp::kMostHeaderBytes + payload.size(), 0);
   char* const at = bytes.data() + xdp::kMostHeaderBytes;
   payload.copy(at, payload.size());
-  const char* const first = xdp::write_headers(at, payload.size(), server_, port);
+  DatagramPeer to = server_;
+  to.local_port = port;
+  const char* const first = xdp::write_headers(at, payload.size(), to);
   return {first, static_cast<size_t>(at + payload.size() - first)};
 }
 
@@ -22,7 +24,7 @@ std::string ClientHost::receive(uint16_t port) {
     EXPECT_TRUE(datagram && parsed.peer.address == server_.address &&
                 parsed.peer.local == server_.local && parsed.peer.vlan == server_.vlan &&
                 parsed.peer.port == server_.port && parsed.peer.mac == server_.mac);
-    heard_[parsed.to_port].emplace_back(parsed.payload);
+    heard_[parsed.peer.local_port].emplace_back(parsed.payload);
   }
   std::deque<std::string>& mine = heard_[port];
   if (mine.empty()) return {};
