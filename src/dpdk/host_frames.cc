@@ -21,6 +21,7 @@ using xdp::kProtocolUdp;
 using xdp::kTagBytes;
 using xdp::kTimeToLive;
 
+constexpr size_t kArpSender = 14;  // its IPv4 address, behind its Ethernet address
 constexpr uint8_t kIcmp = 1;
 constexpr uint8_t kIcmp6 = 58;
 constexpr uint8_t kNeighbourHops = 255;  // RFC 4861, section 7.1: it has passed no router
@@ -29,11 +30,14 @@ constexpr uint8_t kEchoReply6 = 129;
 constexpr uint8_t kSolicitation = 135;
 constexpr uint8_t kAdvertisement = 136;
 constexpr uint8_t kFragmentHeader = 44;
+// ff02::1:ff00:0/104, before the address's last three bytes: RFC 4291, section 2.7.1.
+constexpr uint8_t kSolicitedGroup[13] = {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff};
 // From the ICMPv6 header on: the target, and the option with its Ethernet address.
 constexpr size_t kSolicitationBytes = 24;
 constexpr size_t kAdvertisementBytes = 32;
 constexpr uint8_t kSolicited = 0x40;
 constexpr uint8_t kOverride = 0x20;
+constexpr uint8_t kSourceMac = 1;
 constexpr uint8_t kTargetMac = 2;
 
 bool is_group(const uint8_t* mac) { return (mac[0] & 1) != 0; }
@@ -71,14 +75,28 @@ struct Layers {
   }
 };
 
+SortedFrame neighbour(bool ipv6, const uint8_t* ip, const uint8_t* mac) {
+  SortedFrame sorted;
+  if (is_group(mac)) return sorted;
+  sorted.kind = FrameKind::kNeighbour;
+  sorted.datagram.peer.ipv6 = ipv6;
+  std::memcpy(sorted.datagram.peer.address.data(), ip, ipv6 ? 16 : 4);
+  std::memcpy(sorted.datagram.peer.mac.data(), mac, 6);
+  return sorted;
+}
+
 SortedFrame sort_arp(const Layers& at) {
   if (at.host.ipv6 || at.rest.size() < sizeof(rte_arp_hdr) || !at.to_host_or_group()) return {};
   auto& arp = *reinterpret_cast<rte_arp_hdr*>(at.rest.data());
   rte_arp_ipv4& data = arp.arp_data;
   if (arp.arp_hardware != htons(RTE_ARP_HRD_ETHER) || arp.arp_protocol != htons(0x0800) ||
-      arp.arp_hlen != 6 || arp.arp_plen != 4 || arp.arp_opcode != htons(RTE_ARP_OP_REQUEST)) {
+      arp.arp_hlen != 6 || arp.arp_plen != 4) {
     return {};
   }
+  if (arp.arp_opcode == htons(RTE_ARP_OP_REPLY) && at.to_host()) {
+    return neighbour(false, at.rest.data() + kArpSender, at.rest.data() + kArpSender - 6);
+  }
+  if (arp.arp_opcode != htons(RTE_ARP_OP_REQUEST)) return {};
   const uint32_t asker = data.arp_sip;
   const uint32_t asked = data.arp_tip;
   if (std::memcmp(&asked, at.host.ip.data(), 4) != 0) return {};
@@ -115,7 +133,8 @@ SortedFrame sort_udp(const Layers& at) {
   const size_t bytes = at.before_rest() + at.rest.size();
   if (!xdp::parse_frame({at.frame, bytes}, sorted.datagram)) {
     sorted.kind = FrameKind::kMalformed;
-  } else if (sorted.datagram.peer.local_port == at.host.port) {
+  } else if (static_cast<uint16_t>(sorted.datagram.peer.local_port - at.host.port) <
+             at.host.ports) {
     sorted.kind = FrameKind::kDatagram;
   }
   return sorted;
@@ -193,6 +212,15 @@ SortedFrame advertise(const Layers& at, Ipv6Packet ip) {
   return at.answer(kIpv6Bytes + kAdvertisementBytes);
 }
 
+// RFC 4861, section 7.1.2, of those that name the Ethernet address first.
+SortedFrame take_advertisement(Ipv6Packet ip) {
+  const uint8_t* const icmp = ip.icmp();
+  const uint8_t* const option = icmp + kSolicitationBytes;
+  if (ip.hops() != kNeighbourHops || icmp[1] != 0) return {};
+  return option[0] == kTargetMac && option[1] == 1 ? neighbour(true, icmp + 8, option + 2)
+                                                   : SortedFrame();
+}
+
 SortedFrame answer_echo6(const Layers& at, Ipv6Packet ip) {
   ip.turn_around(at.host);
   ip.hops() = kTimeToLive;
@@ -201,10 +229,8 @@ SortedFrame answer_echo6(const Layers& at, Ipv6Packet ip) {
   return at.answer(kIpv6Bytes + ip.length());
 }
 
-// ff02::1:ff00:0/104 with the address's last three bytes: RFC 4291, section 2.7.1.
 bool is_solicited_group(const uint8_t* ip, const HostAddress& host) {
-  static constexpr uint8_t kGroup[13] = {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff};
-  return std::memcmp(ip, kGroup, sizeof kGroup) == 0 &&
+  return std::memcmp(ip, kSolicitedGroup, sizeof kSolicitedGroup) == 0 &&
          std::memcmp(ip + 13, host.ip.data() + 13, 3) == 0;
 }
 
@@ -213,6 +239,9 @@ SortedFrame sort_icmp6(const Layers& at, Ipv6Packet ip, bool to_host) {
   if (length < 8 || length > at.rest.size() - kIpv6Bytes || ip.icmp_checksum() != 0) return {};
   const uint8_t type = ip.icmp()[0];
   if (type == kSolicitation && length >= kSolicitationBytes) return advertise(at, ip);
+  if (type == kAdvertisement && length >= kAdvertisementBytes && to_host) {
+    return take_advertisement(ip);
+  }
   if (type != kEcho6 || !to_host || !is_one_host6(ip.from())) return {};
   return answer_echo6(at, ip);
 }
@@ -231,7 +260,54 @@ SortedFrame sort_ipv6(const Layers& at) {
   return ip.protocol() == kProtocolUdp ? sort_udp(at) : SortedFrame();
 }
 
+size_t ask4(uint8_t* frame, const HostAddress& host, const uint8_t* ip) {
+  std::memset(frame, 0xff, 6);
+  auto& arp = *reinterpret_cast<rte_arp_hdr*>(frame + kEthernetBytes);
+  arp.arp_hardware = htons(RTE_ARP_HRD_ETHER);
+  arp.arp_protocol = htons(RTE_ETHER_TYPE_IPV4);
+  arp.arp_hlen = 6;
+  arp.arp_plen = 4;
+  arp.arp_opcode = htons(RTE_ARP_OP_REQUEST);
+  std::memcpy(&arp.arp_data.arp_sha, host.mac.data(), 6);
+  std::memcpy(&arp.arp_data.arp_sip, host.ip.data(), 4);
+  std::memcpy(&arp.arp_data.arp_tip, ip, 4);
+  return kEthernetBytes + sizeof arp;
+}
+
+// RFC 4861, section 7.2.2.
+size_t ask6(uint8_t* frame, const HostAddress& host, const uint8_t* ip) {
+  constexpr size_t kBytes = kSolicitationBytes + 8;
+  Ipv6Packet packet{frame + kEthernetBytes};
+  std::memcpy(packet.to(), kSolicitedGroup, sizeof kSolicitedGroup);
+  std::memcpy(packet.to() + sizeof kSolicitedGroup, ip + sizeof kSolicitedGroup, 3);
+  frame[0] = frame[1] = 0x33;
+  std::memcpy(frame + 2, packet.to() + 12, 4);
+  packet.bytes[0] = 0x60;
+  packet.bytes[6] = kIcmp6;
+  packet.hops() = kNeighbourHops;
+  packet.set_length(kBytes);
+  std::memcpy(packet.from(), host.ip.data(), 16);
+  uint8_t* const icmp = packet.icmp();
+  icmp[0] = kSolicitation;
+  std::memcpy(icmp + 8, ip, 16);
+  icmp[kSolicitationBytes] = kSourceMac;
+  icmp[kSolicitationBytes + 1] = 1;  // eight bytes
+  std::memcpy(icmp + kSolicitationBytes + 2, host.mac.data(), 6);
+  packet.write_icmp_checksum();
+  return kEthernetBytes + kIpv6Bytes + kBytes;
+}
+
 }  // namespace
+
+size_t ask_for_neighbour(char* frame, const HostAddress& host,
+                         const std::array<uint8_t, 16>& address) {
+  std::memset(frame, 0, kMostQuestionBytes);
+  auto* const bytes = reinterpret_cast<uint8_t*>(frame);
+  std::memcpy(bytes + 6, host.mac.data(), 6);
+  const uint16_t type = htons(host.ipv6 ? RTE_ETHER_TYPE_IPV6 : RTE_ETHER_TYPE_ARP);
+  std::memcpy(bytes + 12, &type, sizeof type);
+  return host.ipv6 ? ask6(bytes, host, address.data()) : ask4(bytes, host, address.data());
+}
 
 bool is_of_one_host(const SocketAddress& address) {
   const HostAddress host = host_of(address);

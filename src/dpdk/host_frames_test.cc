@@ -190,6 +190,47 @@ TEST(HostFrames, what_is_cut_off_is_not_answered) {
   }
 }
 
+TEST(HostFrames, a_host_answers_who_asks_for_it) {
+  for (const bool ipv6 : {false, true}) {
+    const HostAddress asked = host_for(ipv6);
+    HostAddress asker = asked;
+    asker.ip[ipv6 ? 15 : 3] = 2;
+    asker.mac = {2, 0, 0, 0, 0, 2};
+    std::array<char, kMostQuestionBytes + kMostAnswerGrowth> frame{};
+    const size_t size = ask_for_neighbour(frame.data(), asker, asked.ip);
+    ASSERT_LE(size, kMostQuestionBytes);
+    const std::string question(frame.data(), size);
+    SortedFrame sorted;
+    sort_frame(frame.data(), size, asked, sorted);
+    ASSERT_EQ(sorted.kind, FrameKind::kAnswer);
+    const std::string answer(frame.data(), sorted.answer_bytes);
+    sort_frame(frame.data(), answer.size(), asker, sorted);
+    ASSERT_EQ(sorted.kind, FrameKind::kNeighbour);
+    EXPECT_EQ(sorted.datagram.peer.address, asked.ip);
+    EXPECT_EQ(sorted.datagram.peer.mac, asked.mac);
+    EXPECT_EQ(sorted.datagram.peer.ipv6, ipv6);
+    // Nor is it for another host, nor answered once more.
+    std::string again = answer + std::string(kMostAnswerGrowth, 0);
+    sort_frame(again.data(), answer.size(), asked, sorted);
+    EXPECT_EQ(sorted.kind, FrameKind::kOther);
+    EXPECT_EQ(answer_to(question), answer);
+  }
+}
+
+TEST(HostFrames, a_host_of_several_ports_takes_no_others) {
+  HostAddress host = host_for(false);
+  host.ports = 3;
+  for (const auto& [port, kind] : {std::pair(7776, FrameKind::kOther),
+                                   std::pair(7777, FrameKind::kDatagram),
+                                   std::pair(7779, FrameKind::kDatagram),
+                                   std::pair(7780, FrameKind::kOther)}) {
+    std::string bytes = datagram(false, static_cast<uint16_t>(port));
+    SortedFrame sorted;
+    sort_frame(bytes.data(), bytes.size(), host, sorted);
+    EXPECT_EQ(sorted.kind, kind) << port;
+  }
+}
+
 TEST(HostFrames, datagrams_for_the_server_are_told_from_others) {
   for (const bool ipv6 : {false, true}) {
     EXPECT_EQ(kind_of(datagram(ipv6), ipv6), FrameKind::kDatagram);

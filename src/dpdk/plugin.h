@@ -15,13 +15,14 @@
 namespace rubato {
 
 // One more after each change of what goes from one to the other, for builds outside of a checkout.
-inline constexpr int kDpdkPluginAbi = 1;
+inline constexpr int kDpdkPluginAbi = 2;
 
 struct DpdkWireOptions {
   std::string port;       // number or name of a port of DPDK
   std::string arguments;  // of DPDK's environment (EAL), as on a command line, without quotes
   std::string bind;       // the port's address
-  uint16_t udp_port = 0;
+  uint16_t udp_port = 0;  // the first
+  uint16_t udp_ports = 1;  // from there on, 1 or more
   uint32_t queues = 1;    // workers
   Nanos nap;              // WireQueue::nap
   Instant (*clock)() = nullptr;  // the program's: the plugin has no calibrated one

@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "datapath/datagram.h"
 #include "dpdk/host_frames.h"
+#include "dpdk/neighbour.h"
 #include "dpdk/plugin.h"
 #include "mechanism/queue/spin_lock.h"
 
@@ -59,6 +60,7 @@ class Port {
   uint16_t id() const { return id_; }
   const std::string& name() const { return name_; }
   const HostAddress& host() const { return host_; }
+  Neighbour& neighbour() { return neighbour_; }
   uint16_t receive_queues() const { return receive_queues_; }
   uint16_t transmit_queues() const { return transmit_queues_; }
   // Entries of the card's table, if it can steer by it; else 0.
@@ -93,6 +95,7 @@ class Port {
   uint16_t id_ = RTE_MAX_ETHPORTS;
   std::string name_;
   HostAddress host_;
+  Neighbour neighbour_;
   rte_mempool* pool_ = nullptr;
   std::vector<uint8_t> key_;
   std::vector<TransmitQueue> transmit_locks_;

@@ -73,6 +73,7 @@ void DpdkQueue::reply(const Datagram& datagram, size_t size) {
 }
 
 void DpdkQueue::send(const DatagramPeer& to, std::string_view bytes) {
+  if (to.mac == decltype(to.mac){}) return send_to_neighbour(to, bytes);
   rte_mbuf* const frame = bytes.size() > port_.most_payload() ? nullptr : port_.allocate();
   if (frame == nullptr) {
     lost_.fetch_add(1, std::memory_order_relaxed);
@@ -80,6 +81,25 @@ void DpdkQueue::send(const DatagramPeer& to, std::string_view bytes) {
   }
   std::memcpy(reply_of(frame), bytes.data(), bytes.size());
   enqueue(frame, to, bytes.size());
+}
+
+void DpdkQueue::send_to_neighbour(DatagramPeer to, std::string_view bytes) {
+  to.local = port_.host().ip;
+  to.local_mac = port_.host().mac;
+  if (port_.neighbour().find(to)) return send(to, bytes);
+  lost_.fetch_add(1, std::memory_order_relaxed);
+  ask_for(to);
+}
+
+void DpdkQueue::ask_for(const DatagramPeer& to) {
+  rte_mbuf* const frame = port_.allocate();
+  char* const at = frame == nullptr ? nullptr : rte_pktmbuf_append(frame, kMostQuestionBytes);
+  if (at == nullptr) return rte_pktmbuf_free(frame);
+  const auto bytes = static_cast<uint16_t>(ask_for_neighbour(at, port_.host(), to.address));
+  frame->data_len = bytes;
+  frame->pkt_len = bytes;
+  frame->ol_flags = 0;
+  put(frame);
 }
 
 void DpdkQueue::enqueue(rte_mbuf* frame, const DatagramPeer& to, size_t size) {
@@ -94,6 +114,10 @@ void DpdkQueue::enqueue(rte_mbuf* frame, const DatagramPeer& to, size_t size) {
   frame->tx_offload = 0;
   frame->ol_flags = 0;
   if (port_.computes_checksums()) ask_for_checksum(frame, to, xdp::header_bytes(to));
+  put(frame);
+}
+
+void DpdkQueue::put(rte_mbuf* frame) {
   const std::lock_guard guard(lock_);
   if (unsent_.load(std::memory_order_relaxed) == kBatch) push_locked();
   if (unsent_.load(std::memory_order_relaxed) == kBatch) {

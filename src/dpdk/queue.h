@@ -41,7 +41,11 @@ class DpdkQueue final : public WireQueue {
   static constexpr uint32_t kMostFailedPushes = 64;
 
   uint32_t take(std::span<Datagram> out);
+  // Once the peer's Ethernet address is known; until then it is asked for.
+  void send_to_neighbour(DatagramPeer to, std::string_view bytes);
+  void ask_for(const DatagramPeer& to);
   void enqueue(rte_mbuf* frame, const DatagramPeer& to, size_t size);
+  void put(rte_mbuf* frame);
   void push_locked();
   // The frames from `first` to before `end` are lost.
   void lose(uint32_t first, uint32_t end);

@@ -99,6 +99,7 @@ void Receiver::sort(uint16_t queue, rte_mbuf* frame, Instant now) {
       ++counts.malformed;
       break;
     case FrameKind::kAnswer: return answer(queue, frame, note.sorted.answer_bytes);
+    case FrameKind::kNeighbour: port_.neighbour().heard(note.sorted.datagram.peer); break;
     case FrameKind::kFragment: ++counts.fragments; break;
     case FrameKind::kMalformed: ++counts.malformed; break;
     case FrameKind::kOther: ++counts.passed; break;

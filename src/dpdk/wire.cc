@@ -87,7 +87,9 @@ Result<std::unique_ptr<DatagramWire>> open_wire(const DpdkWireOptions& options) 
   }
   if (Status started = start_eal(options.arguments); !started.ok()) return Error{started.error()};
   auto wire = std::make_unique<DpdkWire>(options.queues);
-  const Status started = wire->start(options, host_of(address.value()));
+  HostAddress host = host_of(address.value());
+  host.ports = options.udp_ports;
+  const Status started = wire->start(options, host);
   if (!started.ok()) return Error{started.error()};
   return std::unique_ptr<DatagramWire>(std::move(wire));
 }

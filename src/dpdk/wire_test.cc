@@ -167,6 +167,30 @@ TEST_F(DpdkWireTest, the_port_answers_for_its_host_and_passes_nothing_of_it_on) 
   EXPECT_EQ(answer[21], 2);
 }
 
+// As a client has it.
+TEST_F(DpdkWireTest, a_peer_is_asked_for_before_something_is_sent_to_it) {
+  if (!open(1)) GTEST_SKIP() << reason_;
+  DatagramPeer to;
+  to.address = {10, 77, 0, 2};
+  to.port = 40000;
+  to.local_port = 7777;
+  queue().send(to, "lost");
+  queue().push();
+  std::string frame = bed_->link().get_bytes();
+  ASSERT_EQ(frame.size(), 42u);
+  dpdk::HostAddress client = dpdk::host_of(resolve("10.77.0.2", 40000).value());
+  client.mac = {2, 0, 0, 0, 0, 2};
+  dpdk::SortedFrame sorted;
+  dpdk::sort_frame(frame.data(), frame.size(), client, sorted);
+  ASSERT_EQ(sorted.kind, dpdk::FrameKind::kAnswer);
+  ASSERT_TRUE(bed_->link().put_bytes(bed_->pool(), frame));
+  EXPECT_FALSE(queue().pending());
+  queue().send(to, "found");
+  queue().push();
+  EXPECT_EQ(bed_->host().receive(40000), "found");
+  EXPECT_EQ(wire_->drops().unsent, 1u);
+}
+
 TEST_F(DpdkWireTest, what_is_not_served_is_counted) {
   if (!open(1)) GTEST_SKIP() << reason_;
   const std::string good = bed_->host().frame_of(40000, "x");
