@@ -37,7 +37,7 @@ constexpr int kLookMs = 200;  // for *stop, where a signal came just before a wa
 constexpr int kBacklog = 16;
 constexpr std::string_view kOfCoordinator[] = {
     "json", "hdr", "agent", "agents", "bind", "processes", "part", "token-file", "password",
-    "load-keys", "note", "timeline", "watch", "cpu", "difference"};
+    "load-keys", "note", "timeline", "watch", "cpu", "difference", "dpdk-args"};
 
 std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

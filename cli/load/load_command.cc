@@ -21,6 +21,7 @@
 #include "cli/load/agent.h"
 #include "cli/load/child_run.h"
 #include "cli/load/load_output.h"
+#include "cli/load/load_wire.h"
 #include "cli/load/parts.h"
 #include "cli/load/tls_client_flags.h"
 #include "cli/sim/workload_flags.h"
@@ -68,6 +69,7 @@ struct Settings {
   AgentOptions agent{.host = "127.0.0.1", .port = 0, .token = {}};
   bool is_agent = false, bind_given = false, is_part = false;
   uint32_t processes = 1;
+  WireOptions wire;
   TlsClientFlags tls;
   std::unique_ptr<TlsConnector> tls_connector;
 };
@@ -306,7 +308,10 @@ void add_part_options(CommandLine& command, Settings& s) {
                    "What `rubato load` starts as part of a run: password, ready and go come by "
                    "stdin")
       .hidden();
-  command.add_text("--bind", s.agent.host, "The agent's address").marks(s.bind_given);
+  command.add_text("--bind", s.agent.host,
+                   "The agent's address; with --datapath dpdk that of the port, if not the one "
+                   "from which the system would send")
+      .marks(s.bind_given);
   command.add_text("--token-file", s.token_file,
                    "The token of the agents, 16 bytes or more. Neither it nor --password is "
                    "encrypted on its way to them, so use a network of your own, or ssh -L")
@@ -335,6 +340,30 @@ void check_protocol(const Settings& s) {
   if (s.load_keys && !is_memcached(s) && s.options.target.protocol != load::Protocol::kResp) {
     bad_value("--load-keys", "is for resp:// and memcached:// targets, over TCP");
   }
+}
+
+void check_datapath(Settings& s) {
+  const Status good = check_wire_options(over_udp(s), s.wire, "a target over UDP");
+  if (!good) {
+    const size_t colon = good.error().find(": ");  // behind the option's name
+    bad_value(good.error().substr(0, colon), good.error().substr(colon + 2));
+  }
+  if (!s.wire.takes_interface()) return;
+  const LoadOptions& o = s.options;
+  if (std::max(o.flows, o.closed_clients) > kMostWirePorts) {
+    bad_value("--flows, --closed", fmt::format("take {} at most with --datapath", kMostWirePorts));
+  }
+  if (s.processes > 1) bad_value("--processes", "is for --datapath kernel: the others have one");
+  if (s.wire.is_dpdk() && s.options.nap) {
+    bad_value("--nap", "is not for --datapath dpdk, which has nothing to sleep on");
+  }
+  if (s.wire.is_dpdk() && !s.agents.empty()) {
+    bad_value("--agents", "is not for --datapath dpdk");
+  }
+  if (s.wire.is_dpdk() && s.difference) bad_value("--difference", "is not for --datapath dpdk");
+  s.options.open_wire = wire_opener(s.wire, s.bind_given ? s.agent.host : "");
+  if (!s.agents.empty()) return;
+  if (const Status way = check_way(s.wire, o.target); !way) bad_value("--datapath", way.error());
 }
 
 void open_tls(Settings& s) {
@@ -376,7 +405,9 @@ void read_replay(Settings& s) {
 size_t parts_of(const Settings& s) { return s.agents.empty() ? s.processes : s.agents.size(); }
 
 void check_parts(const Settings& s) {
-  if (s.bind_given) bad_value("--bind", "is for --agent");
+  if (s.bind_given && !s.wire.is_dpdk()) {
+    bad_value("--bind", "is for --agent and --datapath dpdk");
+  }
   if (s.agents.empty() != s.token_file.empty()) bad_value("--agents", "takes --token-file, too");
   if (!s.agents.empty() && s.processes > 1) bad_value("--processes", "is not for --agents");
   const bool closed = s.options.closed_clients > 0;
@@ -429,6 +460,7 @@ void check(Settings& s) {
   }
   check_protocol(s);
   check_parts(s);
+  check_datapath(s);
   open_tls(s);
   if (s.mix.empty()) s.mix = is_http(s) ? kDefaultHttpMix : kDefaultMix;
   if (s.workload.empty()) s.workload = kDefaultWorkload;
@@ -497,6 +529,7 @@ void describe_run(const Settings& s, RunReport& report) {
     settings.emplace_back("scan_limit", std::to_string(s.shape.scan_limit));
   }
   if (s.tls.wanted) settings.emplace_back("tls", "on");
+  if (s.wire.takes_interface()) settings.emplace_back("datapath", s.wire.datapath);
   if (s.processes > 1) settings.emplace_back("processes", std::to_string(s.processes));
   if (!s.agents.empty()) settings.emplace_back("agents", std::to_string(s.agents.size()));
   if (s.pinned) settings.emplace_back("cpu", std::to_string(s.cpu));
@@ -690,6 +723,7 @@ void add_load(CommandLine& command) {
   add_schedule_options(command, *settings);
   add_request_options(command, *settings);
   add_rpc_options(command, *settings);
+  add_datapath_options(command, settings->wire);
   add_tls_client_options(command, settings->tls, "for all targets over TCP");
   add_part_options(command, *settings);
   add_output_options(command, *settings);

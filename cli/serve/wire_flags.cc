@@ -47,7 +47,7 @@ Status check_dpdk_arguments(const std::string& arguments) {
 
 }  // namespace
 
-void add_wire_options(CommandLine& command, WireOptions& options) {
+void add_datapath_options(CommandLine& command, WireOptions& options) {
   command
       .add_text("--datapath", options.datapath,
                 "What receives and sends datagrams: kernel, its sockets, the default; "
@@ -55,15 +55,19 @@ void add_wire_options(CommandLine& command, WireOptions& options) {
                 "or name (docs/DATAPATHS.md)")
       .placeholder("kernel|af_xdp:IFACE|dpdk:PORT")
       .default_text("");
-  add_count(command, "--udp-batch", options.udp_batch, 1, UdpWireOptions::kMostBatch, "datagrams",
-            "Datagrams per system call of --datapath kernel, 32 unless given; 1 = each by its own, "
-            "without GRO and GSO")
-      .default_text("");
   command
       .add_text("--dpdk-args", options.dpdk_arguments,
                 "Arguments of DPDK's environment (EAL) for --datapath dpdk, as in "
                 "--dpdk-args='--no-huge -m 256 --vdev=net_tap0'")
       .placeholder("ARGS");
+}
+
+void add_wire_options(CommandLine& command, WireOptions& options) {
+  add_datapath_options(command, options);
+  add_count(command, "--udp-batch", options.udp_batch, 1, UdpWireOptions::kMostBatch, "datagrams",
+            "Datagrams per system call of --datapath kernel, 32 unless given; 1 = each by its own, "
+            "without GRO and GSO")
+      .default_text("");
   add_micros(command, "--dpdk-nap", options.dpdk_nap,
              "How long an idle worker of --datapath dpdk sleeps between its looks; 0, the default, "
              "= not at all, so that its CPU is always busy",
@@ -79,6 +83,12 @@ Status check_order(bool independent, const WireOptions& options, const char* nee
 }
 
 bool WireOptions::takes_interface() const { return !datapath.empty() && datapath != kKernel; }
+
+bool WireOptions::is_dpdk() const { return datapath.starts_with(kDpdk); }
+
+std::string WireOptions::interface() const {
+  return datapath.starts_with(kXdp) ? datapath.substr(kXdp.size()) : "";
+}
 
 Status check_wire_options(bool datagrams, const WireOptions& options, const char* needs) {
   const std::string& datapath = options.datapath;
@@ -96,33 +106,41 @@ Status check_wire_options(bool datagrams, const WireOptions& options, const char
 }
 
 Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
-                                                const ServeOptions& serve, uint16_t port) {
+                                                const WireAddress& address) {
   if (options.datapath.starts_with(kXdp)) {
-    return open_xdp_wire({.interface = options.datapath.substr(kXdp.size()),
-                          .bind = serve.tcp.bind,
-                          .port = port,
-                          .queues = serve.tcp.queues});
+    return open_xdp_wire({.interface = options.interface(),
+                          .bind = address.bind,
+                          .port = address.port,
+                          .queues = address.queues,
+                          .ports = address.ports});
   }
-  if (options.datapath.starts_with(kDpdk)) {
+  if (options.is_dpdk()) {
     return open_dpdk_wire({.port = options.datapath.substr(kDpdk.size()),
                            .arguments = options.dpdk_arguments,
-                           .bind = serve.tcp.bind,
-                           .udp_port = port,
-                           .queues = serve.tcp.queues,
+                           .bind = address.bind,
+                           .udp_port = address.port,
+                           .udp_ports = address.ports,
+                           .queues = address.queues,
                            .nap = std::max(options.dpdk_nap, Nanos())});
   }
   UdpWireOptions udp;
-  udp.bind = serve.tcp.bind;
-  udp.port = port;
-  udp.queues = serve.tcp.queues;
+  udp.bind = address.bind;
+  udp.port = address.port;
+  udp.queues = address.queues;
   if (options.udp_batch > 0) udp.batch = options.udp_batch;
   auto wire = UdpWire::open(udp);
   if (!wire.ok()) return Error{wire.error()};
   return std::unique_ptr<DatagramWire>(std::move(*wire));
 }
 
+Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
+                                                const ServeOptions& serve, uint16_t port) {
+  return open_wire(options,
+                   {.bind = serve.tcp.bind, .port = port, .queues = serve.tcp.queues});
+}
+
 Status give_up_wire_capabilities(const WireOptions& options) {
-  if (options.datapath.starts_with(kDpdk)) return Done{};
+  if (options.is_dpdk()) return Done{};
   return give_up_datapath_capabilities();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of servers that receive datagrams: what moves them. Main thread, at start.
+// Options of servers that receive datagrams, and of a load that sends them: what moves them. Main
+// thread, at start.
 #pragma once
 
 #include <memory>
@@ -23,17 +24,32 @@ struct WireOptions {
 
   // Not of sockets of the kernel, of which there may be any number.
   bool takes_interface() const;
+  // Of af_xdp:IFACE; else empty.
+  std::string interface() const;
+  bool is_dpdk() const;
 };
 
+// What servers and loads have of them, and what servers have besides.
+void add_datapath_options(CommandLine& command, WireOptions& options);
 void add_wire_options(CommandLine& command, WireOptions& options);
 
-// `datagrams`: the server receives them, by the option that `needs` names. Fails with one line
+// `datagrams`: they are in use, by the option that `needs` names. Fails with one line
 // where it does not, or for a datapath that does not exist here.
 Status check_wire_options(bool datagrams, const WireOptions& options, const char* needs);
 // The same for --keep-order, where `independent`: each datagram is a request.
 Status check_order(bool independent, const WireOptions& options, const char* needs);
 
-// The wire for the server's address and workers; 0 = any free port. Fails with one line.
+struct WireAddress {
+  std::string bind;     // of this side
+  uint16_t port = 0;    // the first; 0 = any free one
+  uint16_t ports = 1;   // in a row; 1 where sockets of the kernel move datagrams
+  uint32_t queues = 1;  // workers
+};
+
+// The wire for that address. Fails with one line.
+Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
+                                                const WireAddress& address);
+// For the server's address and workers.
 Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
                                                 const ServeOptions& serve, uint16_t port);
 

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/datagram_flows.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -16,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "load/datagram_port.h"
 #include "load/idle_flows.h"
 #include "load/memcached_parser.h"
 #include "mechanism/clock/clock.h"
@@ -24,10 +19,7 @@ namespace rubato::load {
 namespace {
 
 constexpr size_t kIdBytes = 8;  // in front of every datagram, of either protocol
-constexpr size_t kMostBytes = 2048;
 constexpr size_t kMostSentBytes = 1472;  // of UDP in one Ethernet packet
-constexpr uint32_t kBurst = 32;
-constexpr int kEventsPerPoll = 64;
 constexpr Nanos kProbeAgain = Nanos::millis(100);
 
 // A whole reply.
@@ -161,15 +153,15 @@ std::unique_ptr<Dialogue> make_dialogue(Protocol protocol) {
   return std::make_unique<SpinDialogue>();
 }
 
-class DatagramFlows final : public Flows {
+class DatagramFlows final : public Flows, private DatagramEvents {
  public:
   DatagramFlows(Endpoint endpoint, const LoadOptions& options, FlowEvents& events)
-      : endpoint_(std::move(endpoint)),
+      : name_(endpoint.text),
         events_(events),
         timeout_(options.reply_timeout),
         closed_loop_(options.closed_clients > 0),
         dialogue_(make_dialogue(options.target.protocol)),
-        epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+        port_(make_datagram_port(std::move(endpoint), options)) {}
 
   Status open_all(uint32_t count) override;
   // In an open loop any will do: no datagram waits for the one before it.
@@ -177,19 +169,17 @@ class DatagramFlows final : public Flows {
     return closed_loop_ ? idle_.pick(prng) : pick_any(prng);
   }
   uint32_t pick_any(Prng& prng) const override {
-    return prng.below(static_cast<uint32_t>(flows_.size()));
+    return prng.below(static_cast<uint32_t>(owed_.size()));
   }
   void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
+  void push() override { port_->push(); }
   Status poll(Instant now) override;
-  void wait(Nanos limit) const override { nap_until_readable(epoll_, limit); }
+  void wait(Nanos limit) override { port_->wait(limit); }
   uint64_t outstanding() const override { return outstanding_; }
+  uint64_t lost_here() const override { return port_->lost(); }
   void abandon() override;
 
  private:
-  struct Flow {
-    Fd socket;
-    uint32_t owed = 0;
-  };
   // A request by its slot; its id is the slot and the number of its uses, so that a late or doubled
   // reply answers nothing.
   struct Slot {
@@ -205,46 +195,33 @@ class DatagramFlows final : public Flows {
   };
 
   Status probe();
-  void receive(uint32_t index);
-  void take(uint32_t index, std::string_view datagram, Instant at);
+  void on_datagram(uint32_t flow, std::string_view datagram, Instant at) override;
+  void on_unreachable(uint32_t) override {}  // then no reply comes
   Slot* find(uint64_t id);
   Outstanding close(Slot& slot);
   void expire(Instant now);
 
-  Endpoint endpoint_;
+  const std::string name_;  // of the target
   FlowEvents& events_;
   const Nanos timeout_;
   const bool closed_loop_;
   const std::unique_ptr<Dialogue> dialogue_;
-  Fd epoll_;
-  std::vector<Flow> flows_;
+  const std::unique_ptr<DatagramPort> port_;
+  std::vector<uint32_t> owed_;  // replies, by flow
   IdleFlows idle_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;
   std::deque<Sent> sent_;  // in the order of sending
   uint64_t outstanding_ = 0;
-  std::array<std::array<char, kMostBytes>, kBurst> buffers_;
   std::string message_;
   bool answers_ = false;  // something has come back
 };
 
 Status DatagramFlows::open_all(uint32_t count) {
-  allow_files(count);
-  if (!epoll_.open()) return Error{std::string("cannot create an epoll: ") + std::strerror(errno)};
-  flows_.resize(count);
+  if (Status opened = port_->open(count); !opened) return opened;
+  owed_.resize(count);
   idle_.start(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    Result<Fd> socket = connect_datagrams(endpoint_);
-    if (!socket) return Error{socket.error()};
-    flows_[i].socket = std::move(*socket);
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u32 = i;
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, flows_[i].socket.get(), &event) != 0) {
-      return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
-    }
-    idle_.add(i);
-  }
+  for (uint32_t i = 0; i < count; ++i) idle_.add(i);
   return probe();
 }
 
@@ -255,12 +232,13 @@ Status DatagramFlows::probe() {
   message += dialogue_->probe();
   const Instant limit = rubato::now() + kConnectTimeout;
   while (rubato::now() < limit) {
-    static_cast<void>(::send(flows_[0].socket.get(), message.data(), message.size(), 0));
-    wait_readable(flows_[0].socket.get(), kProbeAgain);
-    receive(0);
+    static_cast<void>(port_->send(0, message));
+    port_->push();
+    port_->wait(kProbeAgain);
+    port_->receive(*this);
     if (answers_) return Done{};
   }
-  return Error{endpoint_.text + " does not answer: does it " + std::string(dialogue_->speaker()) +
+  return Error{name_ + " does not answer: does it " + std::string(dialogue_->speaker()) +
                "?"};
 }
 
@@ -287,31 +265,14 @@ void DatagramFlows::send(uint32_t index, std::string_view bytes, const Outstandi
   slot.waits = true;
   message_.append(bytes);
   ++outstanding_;
-  ++flows_[index].owed;
+  ++owed_[index];
   idle_.remove(index);
   sent_.push_back({rubato::now(), id});
   // What the socket has no room for, and what nobody listens for, is lost.
-  static_cast<void>(::send(flows_[index].socket.get(), message_.data(), message_.size(), 0));
+  static_cast<void>(port_->send(index, message_));
 }
 
-void DatagramFlows::receive(uint32_t index) {
-  std::array<iovec, kBurst> parts;
-  std::array<mmsghdr, kBurst> messages{};
-  for (uint32_t i = 0; i < kBurst; ++i) {
-    parts[i] = {buffers_[i].data(), buffers_[i].size()};
-    messages[i].msg_hdr.msg_iov = &parts[i];
-    messages[i].msg_hdr.msg_iovlen = 1;
-  }
-  const int n =
-      ::recvmmsg(flows_[index].socket.get(), messages.data(), kBurst, MSG_DONTWAIT, nullptr);
-  const Instant at = rubato::now();
-  for (int i = 0; i < n; ++i) {
-    const auto which = static_cast<size_t>(i);
-    take(index, {buffers_[which].data(), messages[which].msg_len}, at);
-  }
-}
-
-void DatagramFlows::take(uint32_t index, std::string_view datagram, Instant at) {
+void DatagramFlows::on_datagram(uint32_t index, std::string_view datagram, Instant at) {
   if (datagram.size() < kIdBytes) return;
   answers_ = true;
   const std::optional<Answer> answer = dialogue_->take(index, datagram);
@@ -334,7 +295,7 @@ Outstanding DatagramFlows::close(Slot& slot) {
   dialogue_->end(slot.begun);
   free_.push_back(static_cast<uint32_t>(&slot - slots_.data()));
   --outstanding_;
-  if (--flows_[slot.flow].owed == 0) idle_.add(slot.flow);
+  if (--owed_[slot.flow] == 0) idle_.add(slot.flow);
   return slot.about;
 }
 
@@ -348,9 +309,7 @@ void DatagramFlows::expire(Instant now) {
 }
 
 Status DatagramFlows::poll(Instant now) {
-  std::array<epoll_event, kEventsPerPoll> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerPoll, 0);
-  for (int i = 0; i < count; ++i) receive(events[static_cast<size_t>(i)].data.u32);
+  port_->receive(*this);
   expire(now);
   return Done{};
 }

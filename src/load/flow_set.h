@@ -49,7 +49,7 @@ class FlowSet final : public Flows {
   uint32_t pick_any(Prng& prng) const override;
   void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
   Status poll(Instant now) override;
-  void wait(Nanos limit) const override {
+  void wait(Nanos limit) override {
     if (unread_.empty()) nap_until_readable(epoll_, limit);
   }
   uint64_t outstanding() const override { return outstanding_; }

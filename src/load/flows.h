@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Flows: the connections of one run, for any protocol: FlowSet for RESP, memcached and HTTP,
-// RpcFlows for Rubato RPC. They never block after open_all(). One owner at a time.
+// RpcFlows for Rubato RPC, DatagramFlows for requests that are datagrams. They never block after
+// open_all(). One owner at a time.
 #pragma once
 
 #include <cstdint>
@@ -55,14 +56,20 @@ class Flows {
   // Requires a flow that pick returned since the last poll().
   virtual void send(uint32_t flow, std::string_view bytes, const Outstanding& request) = 0;
 
+  // What send() has taken leaves, at the latest now.
+  virtual void push() {}
+
   // Takes the bytes that the sockets have, without waiting. Fails when the run cannot go on: the
   // bytes are not of the protocol, the password was refused, or every connection is gone for good.
   virtual Status poll(Instant now) = 0;
 
   // Sleeps until poll() has something to do, or `limit` has passed.
-  virtual void wait(Nanos limit) const = 0;
+  virtual void wait(Nanos limit) = 0;
 
   virtual uint64_t outstanding() const = 0;
+
+  // Datagrams that this side has lost, as far as it knows, which say nothing about the server.
+  virtual uint64_t lost_here() const { return 0; }
 
   // Gives up all outstanding requests (on_lost for each).
   virtual void abandon() = 0;

@@ -28,6 +28,13 @@ std::unique_ptr<Flows> make_flows(const Endpoint& endpoint, const LoadOptions& o
   return std::make_unique<FlowSet>(endpoint, options, events);
 }
 
+// Requests without a reply are then not the server's fault alone.
+void note_lost_here(uint64_t datagrams, RunReport& report) {
+  report.settings.emplace_back("datagrams_lost_by_generator", std::to_string(datagrams));
+  if (datagrams == 0 || report.valid || report.lost == 0) return;
+  report.invalid_reason += fmt::format(" (the generator itself lost {} datagrams)", datagrams);
+}
+
 }  // namespace
 
 Nanos next_paced(Nanos due, Nanos gap, Nanos now) {
@@ -187,6 +194,7 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
     }
     const Nanos sending = elapsed();
     closed_loop() ? send_closed(sending) : send_due(sending);
+    flows_->push();
     if (now >= next_look_) look_for_stalls(now);
     const bool all_sent = closed_loop() || schedule_done();
     if (now >= options_.duration && all_sent && flows_->outstanding() == 0) break;
@@ -215,6 +223,7 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
     report.invalid_reason = broke;
   }
   if (report.undisturbed) report.undisturbed->server_threads = watch_->server_threads();
+  if (options_.open_wire) note_lost_here(flows_->lost_here(), report);
   report.noise->steal_percent = steal_percent(steal_before, read_steal_time());
   return report;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "load/target.h"
 
 namespace rubato {
+class DatagramWire;
 class TlsConnector;
 }
 
@@ -29,6 +31,13 @@ enum class Pick : uint8_t { kIdle, kRandom };
 inline constexpr uint32_t kMaxFlows = 60000;
 inline constexpr double kMaxRate = 1e7;
 inline constexpr double kMaxDurationSeconds = 86400;
+
+struct Endpoint;
+
+// Opens a wire for datagrams to the endpoint, with one queue and so many ports in a row, from its
+// port() on. Fails with one line.
+using OpenWire =
+    std::function<Result<std::unique_ptr<DatagramWire>>(const Endpoint& to, uint32_t ports)>;
 
 struct LoadOptions {
   Target target;
@@ -50,6 +59,8 @@ struct LoadOptions {
   bool nap = false;       // sleep until a request is due or a reply comes, instead of polling
   bool progress = false;  // a line per second on stderr
   uint32_t watched_server = 0;  // process id of a server here whose stalls are noticed, 0 = none
+
+  OpenWire open_wire = nullptr;  // what moves datagrams; null = sockets of the kernel
 
   // Called once, when all connections stand, before the first request; an error ends the run.
   std::function<Status()> before_first = nullptr;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "load/channel.h"
+#include "load/datagram_port.h"
 #include "load/idle_flows.h"
 #include "load/reply_parser.h"
 #include "mechanism/clock/clock.h"
@@ -25,7 +26,15 @@ using rpc::Ending;
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-class RpcFlows final : public Flows, private rpc::ClientEvents {
+// As send on a socket.
+ssize_t send_datagram(DatagramPort& port, uint32_t flow, std::string_view bytes) {
+  const DatagramPort::Sent sent = port.send(flow, bytes);
+  if (sent == DatagramPort::Sent::kTaken) return static_cast<ssize_t>(bytes.size());
+  errno = sent == DatagramPort::Sent::kFull ? EAGAIN : ECONNREFUSED;
+  return -1;
+}
+
+class RpcFlows final : public Flows, private rpc::ClientEvents, private DatagramEvents {
  public:
   RpcFlows(Endpoint endpoint, const LoadOptions& options, FlowEvents& events)
       : endpoint_(std::move(endpoint)),
@@ -37,6 +46,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
     client_.expire = options.rpc_expire;
     client_.answer_within = options.reply_timeout;
     client_.datagrams = over_udp(options.target.protocol);
+    if (client_.datagrams) port_ = make_datagram_port(endpoint_, options);
     resp_ = !spins(options.target);
     closed_loop_ = options.closed_clients > 0;
   }
@@ -47,20 +57,25 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
     return prng.below(static_cast<uint32_t>(flows_.size()));
   }
   void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
+  void push() override {
+    if (port_) port_->push();
+  }
   Status poll(Instant now) override;
   // Queued requests may expire meanwhile.
-  void wait(Nanos limit) const override {
-    nap_until_readable(epoll_, std::min(limit, kExpiryLook));
+  void wait(Nanos limit) override {
+    limit = std::min(limit, kExpiryLook);
+    port_ ? port_->wait(limit) : nap_until_readable(epoll_, limit);
   }
   uint64_t outstanding() const override { return requests_.size() - free_.size(); }
+  uint64_t lost_here() const override { return port_ ? port_->lost() : 0; }
   void abandon() override;
 
  private:
   enum class State : uint8_t { kConnecting, kReady, kDown };
   struct Flow {
-    Channel channel;
+    Channel channel;  // TCP
     std::unique_ptr<rpc::ClientSession> session;
-    std::string unsent;  // bytes for which the socket had no room
+    std::string unsent;  // bytes for which there was no room
     State state = State::kDown;
     uint32_t owed = 0;             // requests whose end the session has not reported
     uint32_t reconnects = 0;
@@ -73,14 +88,18 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   };
 
   void on_end(const Ended& ended) override;
-  Result<Channel> datagram_channel() const;
+  void on_datagram(uint32_t flow, std::string_view bytes, Instant at) override;
+  void on_unreachable(uint32_t flow) override;
+  Status open_channel(uint32_t index);
   Status await_welcome();
   void on_answer(const Outstanding& request, std::string_view body);
   bool watch(uint32_t index, bool add);
   bool connect(uint32_t index);
   void push(uint32_t index);
-  bool push_out(Flow& flow);
+  bool push_out(uint32_t index);
   void receive(uint32_t index);
+  void receive_all();
+  bool take(uint32_t index, std::string_view bytes);
   void close(uint32_t index);
   void look_after(uint32_t index);
 
@@ -94,6 +113,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   TlsConnector* const tls_;
   FlowEvents& events_;
   Fd epoll_;
+  std::unique_ptr<DatagramPort> port_;  // UDP
   rpc::ClientOptions client_;
   std::vector<Flow> flows_;
   bool resp_ = false;  // replies are RESP, and may be errors
@@ -111,6 +131,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
 Status RpcFlows::open_all(uint32_t count) {
   allow_files(count);
   if (!epoll_.open()) return Error{std::string("cannot create an epoll: ") + std::strerror(errno)};
+  if (Status opened = port_ ? port_->open(count) : Status(Done{}); !opened) return opened;
   now_ = rubato::now();
   flows_.resize(count);
   idle_.start(count);
@@ -119,24 +140,20 @@ Status RpcFlows::open_all(uint32_t count) {
     rpc::ClientOptions options = client_;
     options.session = i + 1;
     flow.session = std::make_unique<rpc::ClientSession>(options, static_cast<ClientEvents&>(*this));
-    Result<Channel> channel = client_.datagrams
-                                  ? datagram_channel()
-                                  : connect_channel(endpoint_, tls_, kConnectTimeout);
-    if (!channel) return Error{channel.error()};
-    flow.channel = std::move(*channel);
+    if (Status opened = port_ ? Status(Done{}) : open_channel(i); !opened) return opened;
     flow.state = State::kReady;
-    if (!watch(i, true))
-      return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
     push(i);
     idle_.add(i);
   }
   return await_welcome();
 }
 
-Result<Channel> RpcFlows::datagram_channel() const {
-  Result<Fd> socket = connect_datagrams(endpoint_);
-  if (!socket) return Error{socket.error()};
-  return Channel(std::move(*socket), nullptr);
+Status RpcFlows::open_channel(uint32_t index) {
+  Result<Channel> channel = connect_channel(endpoint_, tls_, kConnectTimeout);
+  if (!channel) return Error{channel.error()};
+  flows_[index].channel = std::move(*channel);
+  if (watch(index, true)) return Done{};
+  return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
 }
 
 // Waits until the first flow is welcomed. A server of another protocol may take the bytes and never
@@ -212,21 +229,23 @@ void RpcFlows::push(uint32_t index) {
   Flow& flow = flows_[index];
   if (flow.state != State::kReady) return;
   const bool waited = !flow.unsent.empty();
-  if (!push_out(flow)) return close(index);
-  if (waited != !flow.unsent.empty()) watch(index, false);
+  if (!push_out(index)) return close(index);
+  if (!port_ && waited != !flow.unsent.empty()) watch(index, false);
 }
 
-// False: the connection is gone. A frame that a UDP socket has no room for stays whole; over TCP
+// False: the connection is gone. A frame that a datagram has no room for stays whole; over TCP
 // frames leave together.
-bool RpcFlows::push_out(Flow& flow) {
+bool RpcFlows::push_out(uint32_t index) {
+  Flow& flow = flows_[index];
   for (;;) {
     if (flow.unsent.empty()) {
       while (flow.session->next_frame(flow.unsent, now_)) {
-        if (client_.datagrams || flow.unsent.size() >= kSendTogetherBytes) break;
+        if (port_ || flow.unsent.size() >= kSendTogetherBytes) break;
       }
     }
     if (flow.unsent.empty()) return true;
-    const ssize_t sent = flow.channel.send(flow.unsent);
+    const ssize_t sent = port_ ? send_datagram(*port_, index, flow.unsent)
+                               : flow.channel.send(flow.unsent);
     if (sent < 0) return would_block();
     flow.unsent.erase(0, static_cast<size_t>(sent));
   }
@@ -234,19 +253,36 @@ bool RpcFlows::push_out(Flow& flow) {
 
 void RpcFlows::receive(uint32_t index) {
   Flow& flow = flows_[index];
-  // Each call takes one datagram; the next poll reports any others.
   do {
     const ssize_t got = flow.channel.receive(buffer_.get(), kReceiveBytes);
     if (got < 0 && would_block()) return;
     if (got <= 0) return close(index);
     now_ = rubato::now();
-    const Status good = flow.session->receive({buffer_.get(), static_cast<size_t>(got)}, now_);
-    if (!good.ok()) {
-      last_error_ = good.error();
-      return close(index);
-    }
-    push(index);
+    if (!take(index, {buffer_.get(), static_cast<size_t>(got)})) return;
   } while (flow.state == State::kReady && flow.channel.holds_more());
+}
+
+// False: the session is over.
+bool RpcFlows::take(uint32_t index, std::string_view bytes) {
+  const Status good = flows_[index].session->receive(bytes, now_);
+  if (good.ok()) {
+    push(index);
+    return true;
+  }
+  last_error_ = good.error();
+  close(index);
+  return false;
+}
+
+// What comes after the end of a session is for that one.
+void RpcFlows::on_datagram(uint32_t index, std::string_view bytes, Instant at) {
+  if (flows_[index].state != State::kReady) return;
+  now_ = at;
+  static_cast<void>(take(index, bytes));
+}
+
+void RpcFlows::on_unreachable(uint32_t index) {
+  if (flows_[index].state == State::kReady) close(index);
 }
 
 void RpcFlows::close(uint32_t index) {
@@ -266,15 +302,12 @@ void RpcFlows::close(uint32_t index) {
 
 bool RpcFlows::connect(uint32_t index) {
   Flow& flow = flows_[index];
-  if (client_.datagrams) {
-    Result<Channel> channel = datagram_channel();
-    if (!channel) return false;
-    flow.channel = std::move(*channel);
+  if (port_) {
     flow.state = State::kReady;
-  } else {
-    flow.channel = Channel(begin_connect(endpoint_), tls_);
-    flow.state = State::kConnecting;
+    return true;
   }
+  flow.channel = Channel(begin_connect(endpoint_), tls_);
+  flow.state = State::kConnecting;
   return flow.channel.open() && watch(index, true);
 }
 
@@ -286,8 +319,8 @@ void RpcFlows::look_after(uint32_t index) {
   push(index);
 }
 
-Status RpcFlows::poll(Instant now) {
-  now_ = now;
+void RpcFlows::receive_all() {
+  if (port_) return port_->receive(*this);
   std::array<epoll_event, kEventsPerPoll> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerPoll, 0);
   for (int i = 0; i < count; ++i) {
@@ -304,6 +337,11 @@ Status RpcFlows::poll(Instant now) {
     if ((event.events & EPOLLOUT) != 0) push(index);
     if ((event.events & ~EPOLLOUT) != 0 && flow.state == State::kReady) receive(index);
   }
+}
+
+Status RpcFlows::poll(Instant now) {
+  now_ = now;
+  receive_all();
   for (uint32_t i = 0; i < kLooksPerPoll && i < flows_.size(); ++i) {
     if (++next_look_ >= flows_.size()) next_look_ = 0;
     look_after(next_look_);

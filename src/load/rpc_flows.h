@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RpcFlows: the sessions of one run that speaks Rubato RPC (rpc/client_session.h), one connection
-// or UDP socket each. A request goes to its session at once; the session decides whether the
-// request is sent, waits for credit, or is not sent.
+// RpcFlows: the sessions of one run that speaks Rubato RPC (rpc/client_session.h), one connection,
+// UDP socket or port of a wire each. A request goes to its session at once; the session decides
+// whether the request is sent, waits for credit, or is not sent.
 #pragma once
 
 #include <memory>

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -89,6 +90,22 @@ Result<Fd> connect_datagrams(const Endpoint& endpoint) {
   const auto* address = reinterpret_cast<const sockaddr*>(&endpoint.address);
   if (fd.open() && ::connect(fd.get(), address, endpoint.length) == 0) return fd;
   return connect_failure(endpoint, errno);
+}
+
+Result<Endpoint> source_of(const Endpoint& to) {
+  Result<Fd> socket = connect_datagrams(to);
+  if (!socket) return Error{socket.error()};
+  Endpoint from;
+  from.length = sizeof from.address;
+  auto* const address = reinterpret_cast<sockaddr*>(&from.address);
+  std::array<char, NI_MAXHOST> text{};
+  if (::getsockname(socket->get(), address, &from.length) != 0 ||
+      ::getnameinfo(address, from.length, text.data(), text.size(), nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+    return connect_failure(to, errno);
+  }
+  from.text = text.data();
+  return from;
 }
 
 int connect_error(int fd) {

@@ -49,6 +49,10 @@ Result<Fd> connect_now(const Endpoint& endpoint, Nanos timeout);
 // A non-blocking UDP socket whose only peer is the endpoint.
 Result<Fd> connect_datagrams(const Endpoint& endpoint);
 
+// The address from which the system sends to the endpoint, without a port; its text is the address
+// alone. Fails with one line where there is no way to it.
+Result<Endpoint> source_of(const Endpoint& to);
+
 // Starts connecting without waiting; the Fd is not open if that failed at once. When the socket
 // becomes writable, connect_error() is 0 or the errno of the failure.
 Fd begin_connect(const Endpoint& endpoint);

@@ -32,19 +32,19 @@ os._exit(eal.rte_eal_init(len(words), (ctypes.c_char_p * (len(words) + 1))(*word
 class Port:
     """A server whose --datapath is dpdk; workers nap, since a machine of tests has few CPUs."""
 
-    def skip_without_dpdk(self, arguments):
+    def skip_without_dpdk(self, arguments, wrapper):
         doctor = subprocess.run([BINARY, "doctor"], capture_output=True, text=True, check=False)
         if "dpdk: no plugin (package" in doctor.stdout:
             self.skipTest("no plugin, or not the libraries that it takes")
         probed = subprocess.run(
-            [*self.in_server, sys.executable, "-c", PROBE, ctypes.util.find_library("rte_eal"),
+            [*wrapper, sys.executable, "-c", PROBE, ctypes.util.find_library("rte_eal"),
              *arguments.split()], capture_output=True, text=True, check=False)
         if probed.returncode != 0:
             self.skipTest("rte_eal_init fails here: " + probed.stderr)
 
     def serve_on(self, vdev, *args, **kwargs):
         arguments = f"{ENVIRONMENT} --vdev={vdev}"
-        self.skip_without_dpdk(arguments)
+        self.skip_without_dpdk(arguments, self.in_server)
         server = DatagramServer(
             "--datapath", "dpdk:" + vdev.split(",")[0], "--dpdk-nap", "50us", "--dpdk-args",
             arguments, "--bind", test_datagrams.Xdp.ADDRESS, "--port", "7391", *args,
