@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/datagram_flows.h"
 
+#include <array>
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,57 @@ class SpinDialogue final : public Dialogue {
   }
 };
 
+// The requests of one socket that wait, by 16-bit numbers that are given in turn, so those in use
+// lie close together: in a table that doubles where two meet.
+class NumberedReplies {
+ public:
+  struct Reply {
+    uint64_t id = 0;
+    std::vector<std::optional<std::string>> parts;
+    uint32_t missing = 0;
+    uint16_t number = 0;
+    bool waits = false;
+  };
+
+  // A number that no request waits by, with its reply. Null: there is none.
+  Reply* begin() {
+    for (uint32_t looks = 0; at(next_).waits;) {
+      if (table_.size() < kNumbers) {
+        grow();
+      } else if (++next_, ++looks == kNumbers) {
+        return nullptr;
+      }
+    }
+    Reply& reply = at(next_);
+    reply.number = next_++;
+    reply.waits = true;
+    reply.missing = 0;
+    reply.parts.clear();
+    return &reply;
+  }
+  // Null: no request waits by that number.
+  Reply* find(uint16_t number) {
+    Reply& reply = at(number);
+    return reply.waits && reply.number == number ? &reply : nullptr;
+  }
+
+ private:
+  static constexpr uint32_t kNumbers = 1 << 16;
+  static constexpr uint32_t kFirstSize = 16;
+
+  Reply& at(uint16_t number) { return table_[number & (table_.size() - 1)]; }
+  void grow() {
+    std::vector<Reply> old(2 * table_.size());
+    old.swap(table_);
+    for (Reply& reply : old) {
+      if (reply.waits) at(reply.number) = std::move(reply);
+    }
+  }
+
+  std::vector<Reply> table_ = std::vector<Reply>(kFirstSize);
+  uint16_t next_ = 0;
+};
+
 // protocol.txt of memcached 1.6, "UDP protocol": the id has 16 bits, and a reply any number of
 // datagrams, in any order. Ids of a socket come again after 65536 requests, but for those that
 // still wait.
@@ -74,66 +126,60 @@ class MemcachedDialogue final : public Dialogue {
   std::string_view probe() const override { return "version\r\n"; }
 
   std::optional<uint64_t> begin(uint32_t flow, uint64_t id, std::string& datagram) override {
-    if (flow >= next_.size()) next_.resize(flow + 1);
-    uint32_t looks = 0;
-    while (waiting_.contains(key_of(flow, next_[flow]))) {
-      ++next_[flow];
-      if (++looks == kIds) return {};
-    }
-    const uint16_t number = next_[flow]++;
-    for (const uint16_t word : {number, uint16_t{0}, uint16_t{1}, uint16_t{0}}) {
-      datagram.push_back(static_cast<char>(word >> 8));
-      datagram.push_back(static_cast<char>(word));
-    }
-    const uint64_t begun = key_of(flow, number);
-    waiting_[begun] = {.id = id, .parts = {}, .missing = 0};
-    return begun;
+    if (flow >= flows_.size()) flows_.resize(flow + 1);
+    Reply* const reply = flows_[flow].begin();
+    if (reply == nullptr) return {};
+    reply->id = id;
+    const auto high = static_cast<char>(reply->number >> 8);
+    const auto low = static_cast<char>(reply->number);
+    const std::array<char, kIdBytes> header{high, low, 0, 0, 0, 1, 0, 0};
+    datagram.append(header.data(), header.size());
+    return uint64_t{flow} << 16 | reply->number;
   }
 
-  void end(uint64_t begun) override { waiting_.erase(begun); }
+  void end(uint64_t begun) override {
+    Reply* const reply = flows_[begun >> 16].find(static_cast<uint16_t>(begun));
+    if (reply != nullptr) reply->waits = false;
+  }
 
   std::optional<Answer> take(uint32_t flow, std::string_view datagram) override {
-    const auto at = waiting_.find(key_of(flow, word_at(datagram, 0)));
-    if (at == waiting_.end()) return {};
-    Reply& reply = at->second;
+    Reply* const reply = flow < flows_.size() ? flows_[flow].find(word_at(datagram, 0)) : nullptr;
+    if (reply == nullptr) return {};
     const uint16_t number = word_at(datagram, 2);
     const uint16_t count = word_at(datagram, 4);
-    if (reply.parts.empty()) {
-      reply.parts.resize(count);
-      reply.missing = count;
+    const std::string_view text = datagram.substr(kIdBytes);
+    if (reply->parts.empty() && count == 1 && number == 0) return judge(reply->id, {&text, 1});
+    if (reply->parts.empty()) {
+      reply->parts.resize(count);
+      reply->missing = count;
     }
-    if (count != reply.parts.size() || number >= count || reply.parts[number]) return {};
-    reply.parts[number] = std::string(datagram.substr(kIdBytes));
-    if (--reply.missing > 0) return {};
-    return judge(reply);
+    if (count != reply->parts.size() || number >= count || reply->parts[number]) return {};
+    reply->parts[number] = std::string(text);
+    if (--reply->missing > 0) return {};
+    std::vector<std::string_view> texts;
+    for (const std::optional<std::string>& part : reply->parts) texts.emplace_back(*part);
+    return judge(reply->id, texts);
   }
 
  private:
-  struct Reply {
-    uint64_t id = 0;
-    std::vector<std::optional<std::string>> parts;
-    uint32_t missing = 0;
-  };
+  using Reply = NumberedReplies::Reply;
 
-  static constexpr uint32_t kIds = 1 << 16;
-
-  static uint64_t key_of(uint32_t flow, uint16_t number) { return uint64_t{flow} << 16 | number; }
   static uint16_t word_at(std::string_view bytes, size_t at) {
     return static_cast<uint16_t>(static_cast<uint8_t>(bytes[at]) << 8 |
                                  static_cast<uint8_t>(bytes[at + 1]));
   }
 
-  static Answer judge(const Reply& reply) {
+  static Answer judge(uint64_t id, std::span<const std::string_view> parts) {
     MemcachedParser parser;
     auto status = MemcachedParser::Status::kMore;
     size_t left_over = 0;
-    for (const std::optional<std::string>& part : reply.parts) {
+    for (const std::string_view part : parts) {
       size_t used = 0;
       if (status != MemcachedParser::Status::kMore) break;
-      status = parser.feed(part->data(), part->size(), used);
-      left_over = part->size() - used;
+      status = parser.feed(part.data(), part.size(), used);
+      left_over = part.size() - used;
     }
-    Answer answer{.id = reply.id, .failure = {}, .text = {}};
+    Answer answer{.id = id, .failure = {}, .text = {}};
     if (status != MemcachedParser::Status::kReply || left_over > 0) {
       answer.failure = Outcome::kError;
       answer.text = "not one whole reply of memcached's text protocol";
@@ -144,8 +190,7 @@ class MemcachedDialogue final : public Dialogue {
     return answer;
   }
 
-  std::vector<uint16_t> next_;  // by flow
-  std::unordered_map<uint64_t, Reply> waiting_;
+  std::vector<NumberedReplies> flows_;
 };
 
 std::unique_ptr<Dialogue> make_dialogue(Protocol protocol) {

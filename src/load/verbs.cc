@@ -65,7 +65,7 @@ void send_eval(const VerbContext& c) {
 
 // The same for memcached.
 void ask_get(const VerbContext& c) {
-  fmt::format_to(std::back_inserter(c.out), "get {}\r\n", c.random_key());
+  c.out.append("get ").append(c.random_key()).append("\r\n");
 }
 void ask_set(const VerbContext& c) { append_memcached_set(c.out, c.random_key(), c.value); }
 void ask_incr(const VerbContext& c) {
@@ -126,7 +126,13 @@ std::vector<std::pair<std::string_view, std::string_view>> kv_verbs(Protocol pro
   return verbs;
 }
 
-std::string key_name(uint64_t index) { return fmt::format("key:{:012}", index); }
+std::string key_name(uint64_t index) {
+  constexpr size_t kDigits = 12;
+  const fmt::format_int digits(index);
+  std::string name = "key:";
+  name.append(kDigits - std::min(kDigits, digits.size()), '0');
+  return name.append(digits.data(), digits.size());
+}
 
 std::string counter_name(uint64_t index) { return fmt::format("counter:{}", index); }
 
