@@ -107,6 +107,10 @@ class Xdp(Load, unittest.TestCase):
     def datapath(self):
         return ("--datapath", "af_xdp:vc")
 
+    def test_a_generator_that_sleeps_is_woken_by_replies(self):
+        self.serve(DatagramServer, "--port", PORT)
+        self.check_all_served("spin+udp", "--workload", "exp-10", "--nap")
+
     def test_an_interface_that_does_not_lead_to_the_server_is_refused(self):
         run_ip("-n", self.ends[1], "link", "add", "other", "type", "veth", "peer", "name",
                "another")
