@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload/request_trace.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <utility>
+
+#include "base/crc32.h"
 
 namespace rubato {
 namespace {
@@ -56,8 +56,9 @@ bool take_time(std::string_view bytes, size_t& place, Nanos& time) {
 // ---- Chunks -------------------------------------------------------------------------------------
 
 uint32_t checksum(std::string_view bytes) {
-  const auto* data = reinterpret_cast<const Bytef*>(bytes.data());
-  return static_cast<uint32_t>(::crc32(0, data, static_cast<uInt>(bytes.size())));
+  Crc32Iso crc;
+  crc.add(bytes);
+  return crc.value();
 }
 
 std::string chunk_of(Kind kind, std::string_view payload) {

@@ -4,11 +4,12 @@
 #include <rocksdb/env.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
 #include <string_view>
 #include <vector>
+
+#include "base/crc32.h"
 
 namespace rubato::kv {
 namespace {
@@ -18,33 +19,9 @@ constexpr size_t kHeaderBytes = 7;
 
 enum RecordType : uint8_t { kZero = 0, kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
 
-constexpr std::array<uint32_t, 256> make_crc_table() {
-  constexpr uint32_t kCastagnoli = 0x82f63b78;  // reflected
-  std::array<uint32_t, 256> table{};
-  for (uint32_t byte = 0; byte < table.size(); ++byte) {
-    uint32_t word = byte;
-    for (int bit = 0; bit < 8; ++bit) word = (word >> 1) ^ ((word & 1) != 0 ? kCastagnoli : 0);
-    table[byte] = word;
-  }
-  return table;
-}
-
-class Crc32c {
- public:
-  void add(char byte) {
-    crc_ = (crc_ >> 8) ^ kTable[(crc_ ^ static_cast<unsigned char>(byte)) & 0xff];
-  }
-  uint32_t value() const { return ~crc_; }
-
- private:
-  static constexpr std::array<uint32_t, 256> kTable = make_crc_table();
-
-  uint32_t crc_ = ~uint32_t{0};
-};
-
 uint32_t crc32c(std::string_view bytes) {
-  Crc32c crc;
-  for (const char byte : bytes) crc.add(byte);
+  Crc32Castagnoli crc;
+  crc.add(bytes);
   return crc.value();
 }
 
@@ -119,7 +96,7 @@ bool ends_in_zeros(std::string_view block, size_t at) {
 // its length was changed.
 bool has_wrong_length(std::string_view block, size_t at) {
   const Header header = header_at(block, at);
-  Crc32c crc;
+  Crc32Castagnoli crc;
   crc.add(block[at + kHeaderBytes - 1]);
   for (size_t length = 1; at + kHeaderBytes + length <= block.size(); ++length) {
     crc.add(block[at + kHeaderBytes + length - 1]);
