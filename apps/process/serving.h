@@ -17,7 +17,7 @@
 #include "process/descriptors.h"
 #include "process/handover.h"
 #include "process/live_options.h"
-#include "process/traffic_recorder.h"
+#include "runtime/traffic_recorder.h"
 #include "runtime/exposition.h"
 #include "runtime/runtime.h"
 

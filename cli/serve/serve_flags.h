@@ -16,7 +16,7 @@
 #include "cli/serve/otlp_exporter.h"
 #include "datapath/server_options.h"
 #include "datapath/tcp.h"
-#include "process/request_recorder.h"
+#include "runtime/request_recorder.h"
 #include "process/serving.h"
 #include "runtime/options.h"
 #include "runtime/trace_recorder.h"

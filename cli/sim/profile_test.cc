@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "process/traffic_recorder.h"
+#include "runtime/traffic_recorder.h"
 #include "sim/simulation.h"
 #include "workload/traffic_profile.h"
 

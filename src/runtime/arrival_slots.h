@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ArrivalSlots: how many requests one worker took in, per slot of about 33 us, for the last second.
-// A recorder repeatedly takes the counts of all workers (host/traffic_recorder.h), because each
+// A recorder repeatedly takes the counts of all workers (runtime/traffic_recorder.h), because each
 // worker sees only a part of the arrivals of the server.
 //
 // One thread notes arrivals (the worker), one takes the counts (the recorder). A slot is one word

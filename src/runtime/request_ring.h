@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RequestRing: what one worker says of the requests that it ends, for a recorder
-// (process/request_recorder.h): when each arrived and how long it took.
+// (runtime/request_recorder.h): when each arrived and how long it took.
 #pragma once
 
 #include <cstdint>

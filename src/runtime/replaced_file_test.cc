@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/replaced_file.h"
+#include "runtime/replaced_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

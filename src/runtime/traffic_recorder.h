@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "base/result.h"
-#include "process/arrival_recorder.h"
-#include "process/replaced_file.h"
+#include "runtime/arrival_recorder.h"
+#include "runtime/replaced_file.h"
 #include "runtime/runtime.h"
 #include "workload/traffic_profile.h"
 

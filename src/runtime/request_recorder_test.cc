@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/request_recorder.h"
+#include "runtime/request_recorder.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "process/arrival_recorder.h"
-#include "process/traffic_recorder.h"
+#include "runtime/arrival_recorder.h"
+#include "runtime/traffic_recorder.h"
 #include "workload/source.h"
 
 namespace rubato {

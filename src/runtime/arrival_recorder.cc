@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/arrival_recorder.h"
+#include "runtime/arrival_recorder.h"
 
 #include <algorithm>
 #include <utility>

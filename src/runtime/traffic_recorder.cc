@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/traffic_recorder.h"
+#include "runtime/traffic_recorder.h"
 
 #include <algorithm>
 #include <chrono>
