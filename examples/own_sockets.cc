@@ -2,7 +2,8 @@
 //
 // A server with sockets and a loop of its own, as most servers are: the loop reads lines, and an
 // executor runs what they ask for. A line "work N" takes long and blocks no other client. While a
-// client's line is in work its next one waits, so replies keep their order.
+// client's line is in work its next one waits, so replies keep their order. With the names of two
+// files it records what it runs there, for `rubato sim`: every task, and a profile.
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -34,8 +35,12 @@ struct Client {
   std::atomic<bool> in_work{false};
 };
 
+enum Type : uint32_t { kLine, kWork };
+
+uint64_t steps_of(const std::string& line) { return work_steps(line.data(), line.size()); }
+
 std::string answer(const std::string& line) {
-  const uint64_t steps = work_steps(line.data(), line.size());
+  const uint64_t steps = steps_of(line);
   return steps == 0 ? line + "\n" : "worked " + std::to_string(work(steps)) + "\n";
 }
 
@@ -59,8 +64,9 @@ void start_next(rubato::Executor& executor, const std::shared_ptr<Client>& clien
     client->in_work = false;
     ::eventfd_write(wake, 1);
   };
+  const Type type = steps_of(line) == 0 ? kLine : kWork;
   const auto run = [client, line = std::move(line)] { send_all(client->fd, answer(line)); };
-  if (!executor.execute(run, {.type = 1}, replied)) replied(rubato::Outcome::kRefused);
+  if (!executor.execute(run, {.type = type}, replied)) replied(rubato::Outcome::kRefused);
 }
 
 bool receive(Client& client) {
@@ -96,7 +102,9 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);  // before there are workers
   const int stopped = ::signalfd(-1, &stop, 0);
   const int wake = ::eventfd(0, EFD_NONBLOCK);
-  auto executor = rubato::Executor::create({.type_names = {"", "line"}});
+  auto executor = rubato::Executor::create({.scheduler = {.record_file = argc > 2 ? argv[2] : "",
+                                                          .profile_file = argc > 3 ? argv[3] : ""},
+                                            .type_names = {"line", "work"}});
   if (!executor) return std::fprintf(stderr, "%s\n", executor.error().c_str()), 1;
   const int listener = listen_on(argc > 1 ? static_cast<uint16_t>(std::atoi(argv[1])) : 0);
   std::vector<std::shared_ptr<Client>> clients;

@@ -95,6 +95,7 @@ Status set_and_log(const LiveOptions& options, const Exporter::Setting& wanted) 
 // Of those that record.
 Status finish(TrafficRecorder* traffic, const std::vector<LiveRecorder>& recorders) {
   Status first = traffic == nullptr ? Done{} : traffic->finish();
+  if (!first.ok()) first = Error{"profile: " + first.error()};
   for (const LiveRecorder& recorder : recorders) {
     const Status recorded = recorder.recording->finish();
     if (!recorded.ok() && first.ok()) {
@@ -152,7 +153,7 @@ Result<int> serve(Runtime& runtime, Datapath& datapath, const ServingOptions& op
   if (!options.recording.file.empty()) {
     auto started = TrafficRecorder::start(options.recording, runtime, datapath, options.types,
                                           options.type_name);
-    if (!started.ok()) return Error{started.error()};
+    if (!started.ok()) return Error{"profile: " + started.error()};
     recorder = std::move(*started);
   }
   if (options.cores_manager.empty()) warn_of_shared_cpus(runtime.options());

@@ -52,8 +52,9 @@ typedef struct rubato_group {
 
 typedef struct rubato_executor_options {
   size_t struct_size;
-  // The options of the scheduler, of `metrics_port` and of `metrics_bind`; null = the defaults. The
-  // other options of servers must have their defaults, as an executor has no port.
+  // The options of the scheduler, of `metrics_port` and `metrics_bind`, and of the files into which
+  // is recorded (`trace_file`, `record_file`, `profile_file` and what goes with them); null = the
+  // defaults. The other options of servers must have their defaults, as an executor has no port.
   const rubato_options* scheduler;
   // Submitted and not done; 1 .. 16777216, 65536 by default. A task counts until its worker is
   // through with it, shortly after its end was told. Addresses are reserved for all of them at the
@@ -62,16 +63,12 @@ typedef struct rubato_executor_options {
   const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
   size_t type_names_count;
   // 1 = the executor lives in its caller's loops: it has no threads but those of its metrics and
-  // its trace, and each worker of the scheduler's options, one unless told, is run by a loop: see
+  // its files, and each worker of the scheduler's options, one unless told, is run by a loop: see
   // rubato_executor_run_loop. 0 by default.
   uint32_t in_loop;
   const rubato_group* groups;  // numbers 1 .. groups_count; max_tasks bounds tasks in none of them
   size_t groups_count;
   uint32_t weight;             // of the tasks in no group; 1 .. 10000, 100 by default
-  // The file of a trace of what the workers do, for Perfetto, which begins as the executor is
-  // created: see rubato_executor_trace. Null = none, the default.
-  const char* trace_file;
-  uint64_t trace_events;  // at which a trace ends; 1 .. 1000000000, 100000 by default, some 9 MB
 } rubato_executor_options;
 
 // Why rubato_executor_run has returned.
@@ -108,8 +105,8 @@ void rubato_executor_options_init(rubato_executor_options* options, size_t size)
 void rubato_task_attributes_init(rubato_task_attributes* attributes, size_t size);
 
 // Creates an executor and starts its workers; `options` may be null. Returns null, with a line in
-// `error`, when an option is out of range, the policy is unknown, the metrics port is in use, the
-// trace cannot be written or the process may not have the addresses of so many tasks. Any thread.
+// `error`, when an option is out of range, the policy is unknown, the metrics port is in use, a
+// file cannot be written or the process may not have the addresses of so many tasks. Any thread.
 rubato_executor* rubato_executor_create(const rubato_executor_options* options,
                                         rubato_error* error);
 
@@ -200,13 +197,22 @@ void rubato_executor_group_stats(const rubato_executor* executor, uint32_t group
 // 0 = none. Any thread.
 uint32_t rubato_executor_metrics_port(const rubato_executor* executor);
 
-// Begins a trace in options.trace_file, written anew, if `wanted` is nonzero, else ends it; then,
-// or once the executor is destroyed, the file is whole. What is so already stays. Returns
-// RUBATO_ERROR, with a line in `error`, if the file cannot be written, there is none or the caller
-// is a worker; at an end also if the last trace is not whole, as on a full disk, though it had
-// ended by itself before. After rubato_executor_join that is said of all tasks. May block for the
-// disk. Any thread.
+// The files that options.scheduler names. Each begins as the executor is created and is whole once
+// the executor is destroyed. All return RUBATO_ERROR, with a line in `error`, if the file cannot be
+// written, there is none or the caller is a worker. They may block for the disk. Any thread.
+//
+// rubato_executor_trace begins a trace in trace_file, written anew, if `wanted` is nonzero, else
+// ends it, and then the file is whole. What is so already stays. At an end it also returns
+// RUBATO_ERROR if the last trace is not whole, as on a full disk, though it had ended by itself
+// before. After rubato_executor_join that is said of all tasks.
+// rubato_executor_record does the same with a recording of the tasks in record_file: type,
+// submission, service. A task of the control plane, or submitted before the beginning, is in none.
+// rubato_executor_write_profile writes profile_file as it is now, else written every 10 s: with all
+// tasks that have ended, and with the submissions until 0.25 s ago, or after a stop with all. Also
+// RUBATO_ERROR if fewer than two tasks came. A later failure is logged and tried again.
 int rubato_executor_trace(rubato_executor* executor, int wanted, rubato_error* error);
+int rubato_executor_record(rubato_executor* executor, int wanted, rubato_error* error);
+int rubato_executor_write_profile(rubato_executor* executor, rubato_error* error);
 
 // Tells tasks that their results are not wanted any more: those that have not started are not
 // started, and the others are told at their next checkpoint. The maker's share is dropped by

@@ -34,6 +34,7 @@
 #include <rubato/executor.h>
 #include <rubato/feedback.hpp>
 #include <rubato/options.hpp>
+#include <rubato/recorded.hpp>
 #include <rubato/status.hpp>
 
 namespace rubato::inline v1 {
@@ -114,14 +115,12 @@ struct Group {
 using GroupStats = rubato_group_stats;
 
 struct ExecutorOptions {
-  Options scheduler{};  // those of ports and connections keep their defaults, but for metrics
+  Options scheduler{};  // ports and connections keep their defaults, but for metrics
   uint32_t max_tasks = 65536;  // submitted and not done; 1 .. 16777216
   std::vector<std::string> type_names{};  // in the metrics
   bool in_loop = false;  // no threads: Executor::run runs the workers, 1 unless told, in loops
   uint32_t weight = 100;  // of the tasks in no group; 1 .. 10000
   std::vector<Group> groups{};  // 14 at most
-  std::string trace_file{};  // of a trace for Perfetto, see Executor::trace; empty = none
-  uint64_t trace_events = 100'000;  // at which a trace ends
 };
 
 // Why Executor::run has returned.
@@ -266,7 +265,8 @@ inline bool is_cancelled() { return rubato_task_cancelled() != 0; }
 inline uint64_t trace() { return rubato_task_trace(); }
 }  // namespace this_task
 
-class Executor {
+class Executor : public Recorded<Executor, rubato_executor_trace, rubato_executor_record,
+                                 rubato_executor_write_profile> {
  public:
   // Starts the workers. Fails with one line when an option is out of range, or the policy unknown.
   static Result<Executor> create(const ExecutorOptions& options = {}) {
@@ -287,8 +287,6 @@ class Executor {
     }
     c.groups = groups.data();
     c.groups_count = groups.size();
-    c.trace_file = options.trace_file.empty() ? nullptr : options.trace_file.c_str();
-    c.trace_events = options.trace_events;
     rubato_error error{};
     Executor executor(rubato_executor_create(&c, &error));
     if (executor.c_ == nullptr) return Error{error.text};
@@ -422,15 +420,6 @@ class Executor {
     return times;
   }
   uint32_t metrics_port() const { return rubato_executor_metrics_port(c_.get()); }  // 0 = none
-  // Begins a trace in ExecutorOptions::trace_file, which is written anew, or ends it; then, or once
-  // the executor is gone, the file is whole. A trace begins as the executor is created. Fails if
-  // the file cannot be written, there is none or the caller is a worker; trace(false) also if the
-  // last trace is not whole, as on a full disk. May block for the disk. Any thread.
-  Status trace(bool wanted) {
-    rubato_error error{};
-    if (rubato_executor_trace(c_.get(), wanted ? 1 : 0, &error) == RUBATO_OK) return Done{};
-    return Error{error.text};
-  }
 
   rubato_executor* c() const { return c_.get(); }
 

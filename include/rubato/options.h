@@ -186,11 +186,20 @@ typedef struct rubato_options {
   // Settings of gradient, cinnamon or dagor, "name=value" each.
   const char* const* overload_set;
   size_t overload_set_count;
-  // File of a trace of what the workers do, for Perfetto, which begins as the server runs; empty =
-  // none.
+  // File of a trace of what the workers do, for Perfetto, from the start; empty = none.
   const char* trace_file;
   // Events at which a trace ends, at some 90 bytes each; 1 .. 1000000000; 100000 by default.
   uint32_t trace_events;
+  // File of every request, for `rubato sim --workload trace:FILE`, from the start; empty = none.
+  const char* record_file;
+  // Size at which a recording ends, at some 10 bytes a request; 1MiB .. 1024GiB; 1GiB by default.
+  size_t record_limit_bytes;
+  // File of a profile of the requests, for `rubato sim --workload profile:FILE`, every 10 s and at
+  // the end; empty = none.
+  const char* profile_file;
+  // How long the profile counts, from the first request on; 0 = until the end; 0ns .. 1000000s; 0ns
+  // by default.
+  int64_t profile_for_ns;
   // end of c-fields
 } rubato_options;
 

@@ -171,11 +171,19 @@ struct Options {
   bool foreign_runtime = false;
   // Settings of gradient, cinnamon or dagor.
   std::map<std::string, std::string> overload_set{};
-  // File of a trace of what the workers do, for Perfetto, which begins as the server runs; empty =
-  // none.
+  // File of a trace of what the workers do, for Perfetto, from the start; empty = none.
   std::string trace_file = "";
   // Events at which a trace ends, at some 90 bytes each; 1 .. 1000000000.
   uint32_t trace_events = 100000;
+  // File of every request, for `rubato sim --workload trace:FILE`, from the start; empty = none.
+  std::string record_file = "";
+  // Size at which a recording ends, at some 10 bytes a request; 1MiB .. 1024GiB.
+  size_t record_limit_bytes = size_t{1} << 30;
+  // File of a profile of the requests, for `rubato sim --workload profile:FILE`, every 10 s and at
+  // the end; empty = none.
+  std::string profile_file = "";
+  // How long the profile counts, from the first request on; 0 = until the end; 0ns .. 1000000s.
+  std::chrono::nanoseconds profile_for = std::chrono::nanoseconds(0);
   // end of c++-fields
 };
 
@@ -250,6 +258,10 @@ struct COptions {
     c.sessions_per_address = o.sessions_per_address;
     c.trace_file = o.trace_file.c_str();
     c.trace_events = o.trace_events;
+    c.record_file = o.record_file.c_str();
+    c.record_limit_bytes = o.record_limit_bytes;
+    c.profile_file = o.profile_file.c_str();
+    c.profile_for_ns = o.profile_for.count();
     // end of c++-copies
   }
   COptions(const COptions&) = delete;

@@ -161,8 +161,8 @@ rubato_server* rubato_server_create(const rubato_options* options,
 // Serves on threads of its own and blocks until the server has stopped. A server runs once.
 // Returns RUBATO_OK when all requests in flight were answered, RUBATO_DRAIN_LIMIT when some were
 // not answered in time, and RUBATO_ERROR when the server did not start: `init` failed, the metrics
-// or agent port is in use, trace_file cannot be written, or it has run before. Any thread but a
-// worker.
+// or agent port is in use, a file that is recorded into cannot be written, or it has run before.
+// Any thread but a worker.
 int rubato_server_run(rubato_server* server, rubato_error* error);
 
 // Stops the server: it takes no new requests and finishes those in flight, and rubato_server_run
@@ -233,12 +233,22 @@ typedef struct rubato_times {
 void rubato_server_times(const rubato_server* server, uint32_t type, rubato_times* latency,
                          rubato_times* service);
 
-// Begins a trace in options.trace_file, written anew, if `wanted` is nonzero, else ends it; then,
-// or once rubato_server_run has returned, which begins the first one, the file is whole. What is so
-// already stays. Returns RUBATO_ERROR, with a line in `error`, if the file cannot be written, there
-// is none or the caller is a worker; at an end also if the last trace is not whole, as on a full
-// disk, though it had ended by itself before. May block for the disk. Any thread.
+// The files that the options name. Each begins as rubato_server_run does and is whole once that
+// has returned. All return RUBATO_ERROR, with a line in `error`, if the file cannot be written,
+// there is none or the caller is a worker. They may block for the disk. Any thread.
+//
+// rubato_server_trace begins a trace in trace_file, written anew, if `wanted` is nonzero, else ends
+// it, and then the file is whole. What is so already stays. At an end it also returns RUBATO_ERROR
+// if the last trace is not whole, as on a full disk, though it had ended by itself before.
+// rubato_server_record does the same with a recording of the requests in record_file: type,
+// arrival, service, connection. A request of the control plane, or that came before the beginning,
+// is in none.
+// rubato_server_write_profile writes profile_file as it is now, else written every 10 s: with all
+// requests that have ended, and with the arrivals until 0.25 s ago, or after a stop with all. Also
+// RUBATO_ERROR if fewer than two requests came. A later failure is logged and tried again.
 int rubato_server_trace(rubato_server* server, int wanted, rubato_error* error);
+int rubato_server_record(rubato_server* server, int wanted, rubato_error* error);
+int rubato_server_write_profile(rubato_server* server, rubato_error* error);
 
 // Functions of a request. They are called on the worker that runs the request, before the request
 // is answered.

@@ -14,6 +14,7 @@
 #include <rubato/feedback.hpp>
 #include <rubato/fiber_local.hpp>
 #include <rubato/options.hpp>
+#include <rubato/recorded.hpp>
 #include <rubato/request.hpp>
 #include <rubato/server.hpp>
 #include <rubato/socket.hpp>

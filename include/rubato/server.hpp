@@ -30,6 +30,7 @@
 
 #include <rubato/feedback.hpp>
 #include <rubato/options.hpp>
+#include <rubato/recorded.hpp>
 #include <rubato/request.hpp>
 #include <rubato/rubato.h>
 #include <rubato/status.hpp>
@@ -174,7 +175,8 @@ struct Callbacks {
 
 }  // namespace detail
 
-class Server {
+class Server : public Recorded<Server, rubato_server_trace, rubato_server_record,
+                               rubato_server_write_profile> {
  public:
   // Creates a server: it binds its address and reserves its resources, but serves no request yet.
   // Fails with one line when an option is out of range, the policy is unknown, the address is in
@@ -193,8 +195,8 @@ class Server {
 
   // Serves on threads of its own and blocks until the server has stopped. A server runs once. True:
   // all requests in flight were answered before the drain limit. Fails if init fails, if the
-  // metrics or agent port is in use, or if Options::trace_file cannot be written. Any thread but a
-  // worker.
+  // metrics or agent port is in use, or if a file that is recorded into cannot be written. Any
+  // thread but a worker.
   Result<bool> run() {
     rubato_error error{};
     const int status = rubato_server_run(c_.get(), &error);
@@ -222,16 +224,6 @@ class Server {
     Times times;
     rubato_server_times(c_.get(), type, &times.latency, &times.service);
     return times;
-  }
-
-  // Begins a trace in Options::trace_file, which is written anew, or ends it; then, or once run()
-  // has returned, which begins the first one, the file is whole. Fails if the file cannot be
-  // written, there is none or the caller is a worker; trace(false) also if the last trace is not
-  // whole, as on a full disk. May block for the disk. Any thread.
-  Status trace(bool wanted) {
-    rubato_error error{};
-    if (rubato_server_trace(c_.get(), wanted ? 1 : 0, &error) == RUBATO_OK) return Done{};
-    return Error{error.text};
   }
 
   // Runs one step of the timer core, for PreemptionClock::kEmbedded. Call it about every

@@ -24,7 +24,6 @@ using rubato::Result;
 using rubato::Status;
 using rubato::Task;
 using rubato::TaskAttributes;
-using rubato::TraceOptions;
 
 namespace {
 
@@ -40,7 +39,6 @@ rubato_executor_options default_options() {
   options.struct_size = sizeof options;
   options.max_tasks = rubato::ExecutorOptions().max_tasks;
   options.weight = rubato::ExecutorOptions().weight;
-  options.trace_events = rubato::TraceOptions::kDefaultEvents;
   return options;
 }
 
@@ -131,8 +129,6 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   if (Status good = check_range("max_tasks", known->max_tasks, kMostTasks); !good.ok()) {
     return Error{good.error()};
   }
-  Status events = check_range("trace_events", known->trace_events, TraceOptions::kMostEvents);
-  if (!events.ok()) return Error{events.error()};
   const rubato_options usual = rubato::api::default_options();
   auto setup = rubato::api::read_executor_options(
       known->scheduler == nullptr ? &usual : known->scheduler);
@@ -149,31 +145,26 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   for (size_t i = 0; i < known->type_names_count; ++i) {
     made.type_names.emplace_back(known->type_names[i]);
   }
-  made.runtime.record_traces = known->trace_file != nullptr;
   auto tasks = Executor::create(std::move(made));
   if (!tasks.ok()) return Error{tasks.error()};
   std::unique_ptr<rubato_executor> executor(new rubato_executor(std::move(*tasks)));
-  if (known->trace_file != nullptr) {
-    executor->tracer_.open({known->trace_file, known->trace_events},
-                           executor->tasks_->runtime(), executor->types());
-  }
+  executor->recorders_.open(setup->recorders, executor->tasks_->runtime(),
+                            executor->tasks_->datapath(), executor->types());
   const Status metrics = executor->start_metrics(setup->metrics_bind, setup->metrics_port);
   if (!metrics.ok()) return Error{metrics.error()};
-  // Last, so that what fails leaves no file; the metrics know the tracer already.
-  if (known->trace_file != nullptr) {
-    const Status traces = executor->tracer_.trace(true);
-    if (!traces.ok()) return Error{traces.error()};
-  }
+  // Last, so that what fails leaves no file; the metrics know the recorders already.
+  const Status begun = executor->recorders_.begin();
+  if (!begun.ok()) return Error{begun.error()};
   return executor;
 }
 
-// The trace has the ends of the tasks that the stop waits for; nobody asks for figures meanwhile.
+// The files have the ends of the tasks that the stop waits for; nobody asks for figures meanwhile.
 rubato_executor::~rubato_executor() {
   exporter_ = nullptr;
-  if (!tracer_.is_open()) return;
+  if (!recorders_.any()) return;
   tasks_->stop();
   static_cast<void>(tasks_->join());
-  tracer_.close();
+  recorders_.close();
 }
 
 Status rubato_executor::start_metrics(const std::string& bind, int port) {
@@ -209,7 +200,7 @@ void rubato_executor::expose(rubato::OpenMetrics& out) {
   out.family("rubato_unfinished", "gauge", "Tasks that were submitted and are not done.");
   out.gauge(static_cast<double>(tasks_->unfinished()));
   if (!tasks_->groups().empty()) expose_groups(out);
-  tracer_.expose(out);
+  recorders_.expose(out);
 }
 
 void rubato_executor::expose_groups(rubato::OpenMetrics& out) const {
@@ -373,7 +364,15 @@ uint32_t rubato_executor_metrics_port(const rubato_executor* executor) {
 }
 
 int rubato_executor_trace(rubato_executor* executor, int wanted, rubato_error* error) {
-  return executor->tracer().trace(wanted, error);
+  return rubato::api::tell(error, [&] { return executor->recorders().trace(wanted != 0); });
+}
+
+int rubato_executor_record(rubato_executor* executor, int wanted, rubato_error* error) {
+  return rubato::api::tell(error, [&] { return executor->recorders().record(wanted != 0); });
+}
+
+int rubato_executor_write_profile(rubato_executor* executor, rubato_error* error) {
+  return rubato::api::tell(error, [&] { return executor->recorders().write_profile(); });
 }
 
 rubato_cancellation* rubato_cancellation_create(void) {

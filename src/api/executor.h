@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rubato_executor: an Executor with its metrics and its trace. Threads: as <rubato/executor.h> says
-// of the functions that call these methods.
+// rubato_executor: an Executor with its metrics and what it records. Threads: as
+// <rubato/executor.h> says of the functions that call these methods.
 #pragma once
 
 #include <rubato/executor.h>
 
 #include <memory>
 
-#include "api/tracer.h"
+#include "api/recorders.h"
 #include "base/result.h"
 #include "executor/executor.h"
 #include "runtime/exporter.h"
@@ -24,7 +24,7 @@ struct rubato_executor {
   rubato_executor& operator=(const rubato_executor&) = delete;
 
   rubato::Executor& tasks() const { return *tasks_; }
-  rubato::api::Tracer& tracer() { return tracer_; }
+  rubato::api::Recorders& recorders() { return recorders_; }
   uint32_t metrics_port() const { return exporter_ == nullptr ? 0 : exporter_->port(); }
   rubato_stats stats() const;
   rubato_group_stats group_stats(uint32_t group) const;
@@ -37,7 +37,7 @@ struct rubato_executor {
   void expose_groups(rubato::OpenMetrics& out) const;
 
   std::unique_ptr<rubato::Executor> tasks_;
-  rubato::api::Tracer tracer_{"the executor"};
+  rubato::api::Recorders recorders_{"the executor"};
   rubato::NamedTypes named_types_;  // the exporter's thread's own
   std::unique_ptr<rubato::Exporter> exporter_;  // reads the others
 };

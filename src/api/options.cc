@@ -73,6 +73,10 @@ constexpr Place kPlaces[] = {
     {"sessions_per_address", offsetof(rubato_options, sessions_per_address)},
     {"trace_file", offsetof(rubato_options, trace_file)},
     {"trace_events", offsetof(rubato_options, trace_events)},
+    {"record_file", offsetof(rubato_options, record_file)},
+    {"record_limit", offsetof(rubato_options, record_limit_bytes)},
+    {"profile_file", offsetof(rubato_options, profile_file)},
+    {"profile_for", offsetof(rubato_options, profile_for_ns)},
     // end of c-places
 };
 
@@ -189,6 +193,9 @@ Status check_ranges(Options& options) {
   return complaint.status();
 }
 
+// The kinds of options of servers that executors have as well.
+constexpr std::string_view kOfExecutors[] = {"metrics_", "trace_", "record_", "profile_"};
+
 // An option that has no effect is refused by name.
 Status is_without_ports(ServerOptions& given) {
   std::vector<std::string> usual;
@@ -203,11 +210,10 @@ Status is_without_ports(ServerOptions& given) {
   auto next = usual.begin();
   ServerOptions::visit(given, [&](const OptionInfo& info, const auto& field) {
     const bool is_usual = text_of(info, field) == *next++;
-    const bool is_taken = std::string_view(info.name).starts_with("metrics_");
-    if (is_usual || is_taken) return;
-    const bool is_doubled = std::string_view(info.name).starts_with("trace_");
-    complaint.note(info.name, Error{is_doubled ? "an executor has one of its own"
-                                               : "an executor has no port and no connections"});
+    const std::string_view name = info.name;
+    const auto is_taken = [name](std::string_view kind) { return name.starts_with(kind); };
+    if (is_usual || std::any_of(std::begin(kOfExecutors), std::end(kOfExecutors), is_taken)) return;
+    complaint.note(info.name, Error{"an executor has no port and no connections"});
   });
   return complaint.status();
 }
@@ -235,8 +241,13 @@ void use_server_options(const ServerOptions& server, uint32_t workers, Setup& se
   setup.agent_bind = server.agent_bind;
   setup.agent_port = server.agent_port;
   setup.handle_signals = server.handle_signals;
-  setup.trace = {server.trace_file, server.trace_events};
-  setup.runtime.record_traces = !server.trace_file.empty();
+  RecorderOptions& recorders = setup.recorders;
+  recorders.trace = {server.trace_file, server.trace_events};
+  recorders.requests = {server.record_file, server.record_limit_bytes};
+  recorders.profile.file = server.profile_file;
+  recorders.profile.version = rubato_version();
+  if (server.profile_for > Nanos()) recorders.profile.length = server.profile_for;
+  recorders.ask(setup.runtime);
 }
 
 Status use_credits(const Options& options, Setup& setup) {

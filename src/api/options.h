@@ -6,13 +6,13 @@
 
 #include <rubato/rubato.h>
 
+#include "api/recorders.h"
 #include "base/result.h"
 #include "datapath/loopback.h"
 #include "datapath/server_options.h"
 #include "datapath/tcp.h"
 #include "rpc/admission.h"
 #include "runtime/options.h"
-#include "runtime/trace_recorder.h"
 
 namespace rubato::api {
 
@@ -31,7 +31,7 @@ struct Setup {
   std::string agent_bind;
   int agent_port = -1;
   bool handle_signals = false;
-  TraceOptions trace;
+  RecorderOptions recorders;
   rpc::AdmissionOptions admission;
 
   // Adapts the options to an application whose framing is RUBATO_FRAMING_RPC.
@@ -41,7 +41,8 @@ struct Setup {
 // Fails with one line that names the option and the values it takes. The runtime and the datapath
 // check the policy, its settings and the address themselves.
 Result<Setup> read_options(const rubato_options* given);
-// The same for an executor: of the options of a server it takes those of the metrics only.
+// The same for an executor: of the options of a server it takes those of the metrics and of what
+// is recorded.
 Result<Setup> read_executor_options(const rubato_options* given);
 
 }  // namespace rubato::api

@@ -84,7 +84,15 @@ void rubato_server_times(const rubato_server* server, uint32_t type, rubato_time
 }
 
 int rubato_server_trace(rubato_server* server, int wanted, rubato_error* error) {
-  return server->tracer().trace(wanted, error);
+  return rubato::api::tell(error, [&] { return server->recorders().trace(wanted != 0); });
+}
+
+int rubato_server_record(rubato_server* server, int wanted, rubato_error* error) {
+  return rubato::api::tell(error, [&] { return server->recorders().record(wanted != 0); });
+}
+
+int rubato_server_write_profile(rubato_server* server, rubato_error* error) {
+  return rubato::api::tell(error, [&] { return server->recorders().write_profile(); });
 }
 
 const char* rubato_request_payload(const rubato_request* request, size_t* size) {

@@ -78,7 +78,7 @@ Status rubato_server::open() {
   auto runtime = rubato::Runtime::create(options, *datapath_, service_);
   if (!runtime.ok()) return Error{runtime.error()};
   runtime_ = std::move(*runtime);
-  if (options.record_traces) tracer_.open(setup_.trace, *runtime_, types());
+  recorders_.open(setup_.recorders, *runtime_, *datapath_, types());
   if (service_.has_loop()) runtime_->set_server_loop([this] { service_.run_loop(); });
   return Done{};
 }
@@ -95,11 +95,9 @@ Result<bool> rubato_server::run() {
     signals = std::move(*installed);
   }
   // Last, so that what fails leaves no file.
-  if (setup_.runtime.record_traces) {
-    if (Status good = tracer_.trace(true); !good.ok()) return Error{"trace_file: " + good.error()};
-  }
+  if (Status good = recorders_.begin(); !good.ok()) return Error{good.error()};
   auto drained = runtime_->run();
-  tracer_.close();
+  recorders_.close();
   return drained;
 }
 
@@ -140,7 +138,7 @@ void rubato_server::expose(rubato::OpenMetrics& out) {
   out.family("rubato_malformed", "counter", "Requests that were malformed or too large.");
   out.counter(service_.malformed());
   if (service_.admission() != nullptr) rubato::rpc::expose(out, *service_.admission());
-  tracer_.expose(out);
+  recorders_.expose(out);
 }
 
 rubato_stats rubato_server::stats() const {

@@ -14,8 +14,8 @@
 #include <unordered_map>
 
 #include "api/options.h"
+#include "api/recorders.h"
 #include "api/service.h"
-#include "api/tracer.h"
 #include "runtime/agent_port.h"
 #include "runtime/exporter.h"
 #include "runtime/exposition.h"
@@ -39,7 +39,7 @@ struct rubato_server {
   rubato_times latency(uint32_t type) const;
   rubato_times service(uint32_t type) const;
 
-  rubato::api::Tracer& tracer() { return tracer_; }
+  rubato::api::Recorders& recorders() { return recorders_; }
 
   // Null unless the transport is the loopback.
   rubato::LoopbackDatapath* loopback() { return loopback_; }
@@ -61,7 +61,7 @@ struct rubato_server {
   std::unique_ptr<rubato::Datapath> datapath_;
   std::optional<rubato::rpc::AdmissionAttachment> attached_;
   std::unique_ptr<rubato::Runtime> runtime_;
-  rubato::api::Tracer tracer_{"the server"};
+  rubato::api::Recorders recorders_{"the server"};
   std::unique_ptr<rubato::Exporter> exporter_;    // reads the runtime, so it goes first
   std::unique_ptr<rubato::AgentPort> agent_;      // as the exporter
   std::atomic<bool> has_run_{false};

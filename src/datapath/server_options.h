@@ -45,9 +45,18 @@ struct ServerOptions {
   int32_t agent_port = -1;
   std::string trace_file;
   uint32_t trace_events = 100'000;
+  std::string record_file;
+  size_t record_limit_bytes = size_t{1} << 30;
+  std::string profile_file;
+  Nanos profile_for;
 
   template <class V>
   static void visit(ServerOptions& o, V&& v);
+
+ private:
+  // Those of what is recorded.
+  template <class V>
+  static void visit_files(ServerOptions& o, V&& v);
 };
 
 template <class V>
@@ -109,14 +118,37 @@ void ServerOptions::visit(ServerOptions& o, V&& v) {
                "RPC sessions at most from one client address; 0 = as many as max_connections",
                kLive},
     o.sessions_per_address);
+  visit_files(o, v);
+}
+
+template <class V>
+void ServerOptions::visit_files(ServerOptions& o, V&& v) {
+  constexpr double kMiB = 1 << 20;
+  constexpr double kGiB = 1 << 30;
   v(OptionInfo{"trace_file", "", 0, 0,
-               "file of a trace of what the workers do, for Perfetto, which begins as the server "
-               "runs; empty = none",
+               "file of a trace of what the workers do, for Perfetto, from the start; empty = none",
                kLibrary},
     o.trace_file);
   v(OptionInfo{"trace_events", "", 1, 1e9, "events at which a trace ends, at some 90 bytes each",
                kLibrary},
     o.trace_events);
+  v(OptionInfo{"record_file", "", 0, 0,
+               "file of every request, for `rubato sim --workload trace:FILE`, from the start; "
+               "empty = none",
+               kLibrary},
+    o.record_file);
+  v(OptionInfo{"record_limit", "B", kMiB, 1024 * kGiB,
+               "size at which a recording ends, at some 10 bytes a request", kLibrary},
+    o.record_limit_bytes);
+  v(OptionInfo{"profile_file", "", 0, 0,
+               "file of a profile of the requests, for `rubato sim --workload profile:FILE`, every "
+               "10 s and at the end; empty = none",
+               kLibrary},
+    o.profile_file);
+  v(OptionInfo{"profile_for", "s", 0, 1e6,
+               "how long the profile counts, from the first request on; 0 = until the end",
+               kLibrary},
+    o.profile_for);
 }
 
 }  // namespace rubato

@@ -73,7 +73,8 @@ bool RequestRecorder::collect(Status& error) {
   return fd_ >= 0;
 }
 
-// Requests that had arrived before the recording began are not of it.
+// Requests that had arrived before the recording began are not of it. A task has no connection: it
+// counts as one of its own, or a simulated NIC would steer all of them to one worker.
 void RequestRecorder::take_records() {
   requests_.take(batch_);
   for (const RequestRecord& record : batch_) {
@@ -81,7 +82,7 @@ void RequestRecorder::take_records() {
     encoder_.add({.at = record.arrived - start_,
                   .service = record.refused ? Nanos() : std::max(record.service, Nanos(1)),
                   .type = record.type,
-                  .flow = record.flow,
+                  .flow = record.flow != 0 ? record.flow : ++without_flow_,
                   .latency = std::max(record.latency, Nanos()),
                   .refused = record.refused});
   }
@@ -106,7 +107,7 @@ void RequestRecorder::write(const std::string& bytes) {
   if (fd_ < 0) return;
   if (bytes_ + bytes.size() > options_.most_bytes) {
     return give_up("it has the " + std::to_string(options_.most_bytes >> 20) +
-                   " MiB that --record-limit allows");
+                   " MiB that it may have");
   }
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t more = ::write(fd_, bytes.data() + done, bytes.size() - done);

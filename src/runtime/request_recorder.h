@@ -59,7 +59,8 @@ class RequestRecorder final : public Recording {
   TraceEncoder encoder_;
   int fd_ = -1;  // -1 = nothing is recorded
   Instant start_, wrote_at_;
-  uint64_t bytes_ = 0;  // of the file
+  uint64_t bytes_ = 0;         // of the file
+  uint64_t without_flow_ = 0;  // requests so far, of all recordings
   // Raised by one thread at a time: Recording holds a lock.
   Counter recorded_;
   Counter unwritten_;  // came, but did not fit into the file

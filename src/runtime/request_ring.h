@@ -16,7 +16,7 @@ struct RequestRecord {
   Instant arrived;
   Nanos service;  // on workers; zero = it was refused
   Nanos latency;  // from arrival to reply
-  uint64_t flow = 0;
+  uint64_t flow = 0;  // 0 = none
   uint32_t type = 0;
   bool refused = false;
 };

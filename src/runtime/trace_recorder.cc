@@ -99,7 +99,7 @@ bool TraceRecorder::collect(Status& error) {
   log_line(error.ok() ? LogLevel::kInfo : LogLevel::kError, LogEvent::kProfile,
            "the trace in '" + options_.file + "' has ended: " +
                (error.ok() ? "it has the " + std::to_string(options_.events) +
-                                 " events that --trace-events allows"
+                                 " events that it may have"
                            : error.error()));
   return false;
 }

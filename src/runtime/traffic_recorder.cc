@@ -65,7 +65,7 @@ Result<std::unique_ptr<TrafficRecorder>> TrafficRecorder::start(
     const RecordingOptions& options, Runtime& runtime, const Datapath& datapath, uint32_t types,
     const std::function<std::string(uint32_t)>& type_name) {
   Result<ReplacedFile> file = ReplacedFile::open(options.file, kTriedBytes);
-  if (!file) return Error{"profile: " + file.error()};
+  if (!file) return Error{file.error()};
   return std::unique_ptr<TrafficRecorder>(
       new TrafficRecorder(options, runtime, datapath, types, type_name, std::move(*file)));
 }
@@ -99,7 +99,6 @@ void TrafficRecorder::record() {
   Instant write_at = now() + kWritePeriod;
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, kCollectPeriod, [this] { return stopping_; })) {
-    lock.unlock();
     const bool was_complete = !complete_.empty();
     if (!was_complete) collect(false);
     const bool is_complete = !complete_.empty();
@@ -107,7 +106,6 @@ void TrafficRecorder::record() {
       write();
       write_at = now() + kWritePeriod;
     }
-    lock.lock();
   }
 }
 
@@ -156,12 +154,22 @@ void TrafficRecorder::write() {
   }
 }
 
+Status TrafficRecorder::write_now() {
+  const std::scoped_lock lock(mutex_);
+  if (complete_.empty()) collect(!runtime_.serving());
+  write();
+  if (!last_.ok()) return Error{last_.error()};
+  if (!written_) return Error{"fewer than two requests came"};
+  return Done{};
+}
+
 Status TrafficRecorder::finish() {
   stop_thread();
+  const std::scoped_lock lock(mutex_);
   if (complete_.empty()) collect(true);
   write();
   if (!last_.ok()) {
-    return Error{"profile: " + last_.error() + " (attempts: " + std::to_string(failures_) + ")"};
+    return Error{last_.error() + " (attempts: " + std::to_string(failures_) + ")"};
   }
   if (!written_) {
     log_line(LogLevel::kWarning, LogEvent::kProfile,

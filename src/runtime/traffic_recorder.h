@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TrafficRecorder: writes the figures of a running server's requests to a file, as a profile
-// (workload/traffic_profile.h), every ten seconds and at the end. It works on a thread of its own,
-// from counters and histograms that the workers keep anyway; only arrivals are counted for it
-// (RuntimeOptions::record_arrivals). Borrows the runtime and the datapath.
+// (workload/traffic_profile.h), every ten seconds, at the end and when it is told to. It works on a
+// thread of its own, from counters and histograms that the workers keep anyway; only arrivals are
+// counted for it (RuntimeOptions::record_arrivals). Borrows the runtime and the datapath.
 #pragma once
 
 #include <condition_variable>
@@ -41,6 +41,9 @@ class TrafficRecorder {
   TrafficRecorder(const TrafficRecorder&) = delete;
   TrafficRecorder& operator=(const TrafficRecorder&) = delete;
 
+  // Writes the file as it is now; once the runtime stops, with all arrivals. Fails with one line if
+  // it cannot be written or fewer than two requests came. Any thread that may wait for a disk.
+  Status write_now();
   // Records the rest and writes the file for the last time; called once, after the runtime has
   // stopped. Fails with one line if the file cannot be written. Logs the failed writes in
   // between, and a missing file because too few requests came.
@@ -62,7 +65,7 @@ class TrafficRecorder {
   const Datapath& datapath_;
   const uint32_t types_;
   const std::function<std::string(uint32_t)> type_name_;
-  // The fields up to settled_ belong to the thread while there is one.
+  std::mutex mutex_;  // guards all below, but for thread_
   ReplacedFile file_;
   ArrivalRecorder arrivals_;
   uint64_t most_flows_ = 0;
@@ -71,7 +74,6 @@ class TrafficRecorder {
   uint64_t failures_ = 0;  // to write, in all
   bool written_ = false;   // once at least
   bool settled_ = false;   // complete_ is written
-  std::mutex mutex_;       // guards stopping_
   std::condition_variable wake_;
   bool stopping_ = false;
   std::thread thread_;
