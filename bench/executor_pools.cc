@@ -11,7 +11,8 @@
 //   executor_pools [--rounds N] [--seconds S] [--workers N] [--policy NAME]
 //
 // Prints for each pool the median of the rounds and their range. Boost.Asio and oneTBB take part if
-// they were found when this was built. The long tasks have checkpoints, which only Rubato heeds.
+// they were found when this was built. `loops`: loops of the caller's share an executor; `apart`:
+// each has its own. The long tasks have checkpoints, which only Rubato heeds.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -26,6 +27,7 @@
 
 #include "base/prng.h"
 #include "executor_pools.h"
+#include "loops_pool.h"
 #include "plain_pools.h"
 #include "pool_figures.h"
 
@@ -101,6 +103,8 @@ struct Figures {
 };
 
 const Registered kRubato(contender<RubatoPool<Job>>("rubato"));
+const Registered kLoops(contender<LoopsPool<Job, Loops::kShareOne>>("loops"));
+const Registered kApart(contender<LoopsPool<Job, Loops::kHaveOneEach>>("apart"));
 const Registered kMutex(contender<MutexPool<Job>>("mutex"));
 
 }  // namespace
