@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "metrics/counter.h"
@@ -68,7 +69,9 @@ class LiveHost {
   }
   Served served(uint32_t type) {
     Served sum;
-    const uint32_t end = type + 1 == limits::kTypes ? kRequestTypes : type + 1;
+    const uint32_t slots = type + 1 == limits::kTypes ? kRequestTypes : type + 1;
+    const uint32_t end = std::min(slots, types_end());
+    if (type >= end) return sum;
     for (const WorkerStats* stats : stats_) {
       for (uint32_t slot = type; slot < end; ++slot) add_served(*stats, slot, sum);
     }
@@ -185,6 +188,14 @@ class LiveHost {
       }
     });
   }
+  // One beyond the last type that a worker has seen, looked for once per step: a plan asks for each
+  // type in turn, and most do not exist.
+  uint32_t types_end() {
+    if (std::exchange(types_looked_for_, now_) == now_) return types_end_;
+    types_end_ = 0;
+    for (const WorkerStats* stats : stats_) types_end_ = std::max(types_end_, stats->types_end());
+    return types_end_;
+  }
   static void add_served(const WorkerStats& stats, uint32_t slot, Served& sum) {
     const TypeStats* type = stats.find_type(slot);
     if (type != nullptr) add_served(*type, sum);
@@ -214,6 +225,8 @@ class LiveHost {
   SharedState& shared_state_;
   sched::Draws draws_, before_look_;
   Instant now_;
+  Instant types_looked_for_ = Instant::never();
+  uint32_t types_end_ = 0;
   std::bitset<limits::kMaxWorkers> pushed_;
   std::bitset<limits::kMaxManagers> mailed_;
   Counter sent_;

@@ -146,6 +146,31 @@ TEST(WorkerStats, type_statistics_exist_from_the_first_use_on) {
   EXPECT_EQ(&stats.of_type(1'000), &stats.of_type(kRequestTypes - 1));
 }
 
+// By one host with a view of two workers: the last type of policies stands for all above.
+TEST(WorkerStats, a_policy_sees_the_types_that_any_worker_has_seen) {
+  const FixedPriority policy({});
+  QueueSet<FixedPriority> queues(policy, 2, 64, 64);
+  PlanCell<FixedPriority::Plan> cell;
+  std::array<WorkerStats, 2> workers;
+  const std::vector<const WorkerStats*> stats{&workers[0], &workers[1]};
+  SharedState shared_state(2, 0, nullptr);
+  LiveHost<FixedPriority> host(queues, cell, hook::initial_plan(policy), 2, stats, shared_state,
+                               sched::Draws(1, 0));
+  const auto count = [&](int64_t now, uint32_t type) {
+    host.set_now(Instant(now));
+    return host.served(type).count;
+  };
+  EXPECT_EQ(count(1, 3), 0u);
+  workers[0].of_type(3).add(Nanos(), Nanos(10));
+  EXPECT_EQ(count(2, 3), 1u);
+  workers[1].of_type(3).add(Nanos(), Nanos(10));
+  workers[1].of_type(kRequestTypes - 1).add(Nanos(), Nanos(10));
+  workers[0].of_type(limits::kTypes - 1).add(Nanos(), Nanos(10));
+  EXPECT_EQ(count(3, 3), 2u);
+  EXPECT_EQ(count(3, 2), 0u);
+  EXPECT_EQ(count(3, limits::kTypes - 1), 2u);
+}
+
 template <Policy P>
 class Queues : public QueueSet<P> {
  public:

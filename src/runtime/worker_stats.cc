@@ -12,6 +12,7 @@ WorkerStats::~WorkerStats() {
 TypeStats& WorkerStats::make(uint32_t slot) {
   auto* stats = new TypeStats;
   types_[slot].store(stats, std::memory_order_release);
+  if (slot >= types_end()) types_end_.store(slot + 1, std::memory_order_relaxed);
   return *stats;
 }
 

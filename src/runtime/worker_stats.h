@@ -145,11 +145,14 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   const TypeStats* find_type(uint32_t type) const {
     return types_[type].load(std::memory_order_acquire);
   }
+  // One beyond the last type that this worker has seen. Any thread; relaxed.
+  uint32_t types_end() const { return types_end_.load(std::memory_order_relaxed); }
 
  private:
   TypeStats& make(uint32_t slot);
 
   std::array<std::atomic<TypeStats*>, kRequestTypes> types_{};
+  std::atomic<uint32_t> types_end_{0};
   std::array<ServedStats, 2> classes_;
   std::array<std::array<Counter, 2>, kRefusals> refusals_;
 };
