@@ -23,6 +23,9 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"look", "the depths of 16 inboxes that nobody has changed, 16 times"},
     {"look at a head", "when the first one in a queue of several workers arrived, 16 times"},
     {"look at what changed", "the depths of 16 inboxes that another CPU has just filled"},
+    {"take a turn",
+     "16 steps that one worker at a time runs for all; they see that the plan is the same"},
+    {"see that a worker is awake", "16 of them, after a put"},
     {"steal 1", "one job from each of 16 inboxes that another CPU has just filled"},
     {"steal 8", "eight jobs from each of 16 such inboxes into the own"},
     {"switch fibers", "16 times into a fiber and back"},
@@ -114,6 +117,8 @@ void set_worker(const Samples& s, Costs::Worker& worker) {
   worker.ordered_alone = nanos(median(s, Operation::kOrderedPut) - median(s, Operation::kFlagSend));
   worker.look = nanos(median(s, Operation::kLook));
   worker.look_head = nanos(median(s, Operation::kLookHead) - median(s, Operation::kLook));
+  worker.turn = nanos(median(s, Operation::kTurn));
+  worker.push = nanos(median(s, Operation::kAwake));
   set_rounds(s, worker);
   worker.steal = price(s[Operation::kStealOne]);
   worker.steal_each = nanos(steal_more / 7);
@@ -223,6 +228,8 @@ sim::CostNotes notes_of(const Samples& samples) {
            is(Operation::kCut)},
       {"worker.resume", "The other part, with the tail of\n" + is(Operation::kPreemption)},
       {"worker.cut_saves", "The way in less what is left of that."},
+      {"worker.turn", is(Operation::kTurn)},
+      {"worker.push", is(Operation::kAwake)},
       {"worker.notice",
        is(Operation::kIdle) + "\n" + is(Operation::kSubmit) +
            "\nless the second, one poll, put, take, admit, receive and send, and half a round."},

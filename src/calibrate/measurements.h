@@ -24,6 +24,8 @@ enum class Operation : uint8_t {
   kLook,
   kLookHead,
   kLookChanged,
+  kTurn,
+  kAwake,
   kStealOne,
   kStealEight,
   kSwitch,

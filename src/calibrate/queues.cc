@@ -7,6 +7,8 @@
 #include "calibrate/partner.h"
 #include "policy/synergy.h"
 #include "runtime/live_host.h"
+#include "runtime/sleepers.h"
+#include "runtime/turn.h"
 
 namespace rubato::calibrate {
 namespace {
@@ -105,6 +107,20 @@ void measure_own(const Meter& meter, Samples& samples) {
         for (uint32_t i = 0; i < kRounds; ++i) seen += look_at_all(inboxes);
       });
   RUBATO_CHECK(seen == 0);
+  Turn<> turn;
+  samples[Operation::kTurn] = meter.measure(
+      kBatch, [] {},
+      [&] {
+        for (uint32_t i = 0; i < kBatch; ++i) turn.take([&host] { host.refresh_plan(); });
+      });
+  Sleepers<> sleepers(kBatch);
+  uint32_t asleep = 0;
+  samples[Operation::kAwake] = meter.measure(
+      kBatch, [] {},
+      [&] {
+        for (uint32_t i = 0; i < kBatch; ++i) asleep += sleepers.claim(WorkerId{i}) ? 1u : 0u;
+      });
+  RUBATO_CHECK(asleep == 0);
   inboxes.fill_waiting();
   uint32_t heads = 0;
   samples[Operation::kLookHead] = meter.measure(

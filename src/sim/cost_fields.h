@@ -81,6 +81,8 @@ void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.price("fresh_fiber", worker.fresh_fiber);
   visitor.price("resume", worker.resume);
   visitor.cost("cut_saves", worker.cut_saves, kMostCost);
+  visitor.cost("push", worker.push, kMostCost);
+  visitor.cost("turn", worker.turn, kMostCost);
   visitor.cost("notice", worker.notice, kMostCost);
   visitor.cost("idle_round", worker.idle_round, kMostCost);
   visitor.cost("idle_round_each", worker.idle_round_each, kMostCost);

@@ -62,9 +62,9 @@ enum class WorkerClock : uint8_t {
   kReadings,  // from its last reading of the clock: after a poll, a reply, or the end of a slice
 };
 
-// Who runs the `dispatch` of a policy that has one.
+// Who runs the `dispatch` of a policy that has one, and the steps of its managers.
 enum class DispatchBy : uint8_t {
-  kCore,     // a core of its own, which arrivals pass
+  kCore,     // a core of its own, which arrivals pass; each manager has one
   kWorkers,  // the worker whose turn it is; it delays what that worker does next
 };
 
@@ -156,10 +156,14 @@ struct Prices {
     Price fresh_fiber;    // going on with another fiber after a preemption
     Price resume;         // switching into a preempted request
     Nanos cut_saves;      // of `receive`, for a request that begins where another one was cut
+    // What is put into a worker's queue by a dispatch or a manager's step that another one runs, or
+    // sent to a manager: whether who it is for sleeps.
+    Nanos push;
+    Nanos turn;           // beginning and ending a step that one worker at a time runs for all
     Nanos notice;         // until an idle worker sees that something arrived
     // An idle worker looks round and round: at its ring, as the policy says, and at what every
-    // other worker does. A round takes the prices of those looks, idle_round, and idle_round_each
-    // for every worker. 0, 0 = idle workers see at once what they look for.
+    // other worker does, if it may help them. A round takes the prices of those looks, idle_round,
+    // and idle_round_each for every worker. 0, 0 = idle workers see at once what they look for.
     Nanos idle_round, idle_round_each;
     bool operator==(const Worker&) const = default;
   } worker;

@@ -64,9 +64,12 @@ class ManagerSchedule {
     auto& host = context_.host;
     const Instant now = context_.now();
     host.call_as(host.caller_of(id));
-    if (manager.due <= now) host.meter().spend(context_.costs().manager.step);
+    spend_on_step(manager.due <= now);
     manager.due = hook::manage(context_.policy, manager.state, id, host);
     manager.free_at = now + host.meter().spent();
+    if (by_workers() && context_.sources.is_worker(context_.source)) {
+      workers_[context_.source].spend_for_all(host.meter().spent());
+    }
     const bool over = context_.all_arrived() && context_.pool.in_use() == 0;
     const Instant look_at = std::min(manager.due, host.network().mailbox(id).look_at());
     schedule(id, over ? Instant::never() : look_at);
@@ -78,6 +81,15 @@ class ManagerSchedule {
       } else {
         schedule(*to, std::min(managers_[to->value].event, arrives));
       }
+    }
+  }
+
+  bool by_workers() const { return context_.costs().dispatch_by == DispatchBy::kWorkers; }
+  void spend_on_step(bool due) {
+    if (by_workers()) {
+      context_.host.meter().spend(context_.costs().worker.turn);
+    } else if (due) {
+      context_.host.meter().spend(context_.costs().manager.step);
     }
   }
 

@@ -158,6 +158,20 @@ TEST(Managers, each_price_delays_a_request_that_is_carried_by_what_it_says) {
   }
 }
 
+// A turn, a look at the mailbox, a take and a put; then the worker takes the request.
+TEST(Managers, the_step_of_one_without_a_core_has_a_workers_prices) {
+  sim::Setup setup = scripted(1, {{1000, kService}});
+  setup.costs.dispatch_by = DispatchBy::kWorkers;
+  setup.costs.manager.put = price(999);
+  setup.costs.worker.turn = Nanos(100);
+  setup.costs.worker.look = Nanos(7);
+  setup.costs.worker.take = price(11);
+  setup.costs.worker.put = price(13);
+  const Outcome outcome = run<Courier>(setup, {.carry = false});
+  constexpr int64_t kStep = 100 + 7 + 11 + 13;
+  EXPECT_EQ(latency_of_shot(outcome, 0), kStep + 11 + kService);
+}
+
 // The first request comes to worker 1, whose manager sends it to that of worker 2.
 TEST(Managers, a_message_takes_the_hops_between_the_first_workers_of_the_groups) {
   sim::Setup setup = scripted(4, {{1000, kService}});

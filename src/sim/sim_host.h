@@ -83,7 +83,7 @@ class SimHost {
     look();
     const Job* head = queues_.at(q).head();
     if (head == nullptr) return Instant::never();
-    if (!manages()) meter_.spend(costs().worker.look_head);
+    if (!is_core_of_managers()) meter_.spend(costs().worker.look_head);
     return head->arrived;
   }
   uint64_t first_word(QueueRef q) {
@@ -116,7 +116,7 @@ class SimHost {
   Job* take(QueueRef q) { return take_from<&Queue::take>(q); }
   Job* take_tail(QueueRef q) { return take_from<&Queue::take_tail>(q); }
   bool put(QueueRef q, Job* job) {
-    if (!manages()) {
+    if (!is_core_of_managers()) {
       spend_on(q, costs().worker.put, costs().worker.ordered_put);
     } else if (P::kQueues[q.declaration].scope == Scope::kPerWorker) {
       meter_.spend(costs().manager.put);
@@ -124,6 +124,7 @@ class SimHost {
     }
     if (!insert(q, job)) return false;
     if ((kDispatches<P> || kManages<P>) && caller_ >= kFirstManagerCaller) {
+      meter_.spend(costs().worker.push);
       given_.push_back({q, manages() ? meter_.spent() : Nanos()});
     }
     return true;
@@ -172,12 +173,24 @@ class SimHost {
 
   // Of policies with managers.
   bool send(ManagerId to, const Message& message) {
-    if (network_.starts_anew(message)) meter_.spend(costs().manager.send);
+    if (!is_core_of_managers()) {
+      meter_.spend(costs().worker.put);
+      meter_.spend(costs().worker.push);
+    } else if (network_.starts_anew(message)) {
+      meter_.spend(costs().manager.send);
+    }
     return network_.send(to, message, event_time() + meter_.spent());
   }
   bool receive(ManagerId me, Message& message) {
-    if (!network_.mailbox(me).take(message, event_time())) return false;
-    if (message.jobs > 0) meter_.spend(costs().manager.receive);
+    if (!network_.mailbox(me).take(message, event_time())) {
+      look();
+      return false;
+    }
+    if (!is_core_of_managers()) {
+      meter_.spend(costs().worker.take);
+    } else if (message.jobs > 0) {
+      meter_.spend(costs().manager.receive);
+    }
     return true;
   }
 
@@ -268,7 +281,7 @@ class SimHost {
 
   // A manager's looks and takes are part of its other prices.
   void look(uint32_t times = 1) {
-    if (!manages()) meter_.spend(costs().worker.look * int64_t{times});
+    if (!is_core_of_managers()) meter_.spend(costs().worker.look * int64_t{times});
   }
   // A queue in the order of its words is one worker's at a time.
   void spend_on(QueueRef q, const Price& price, const Price& ordered) {
@@ -303,7 +316,7 @@ class SimHost {
       look();
       return nullptr;
     }
-    if (!manages()) spend_on(q, costs().worker.take, costs().worker.ordered_take);
+    if (!is_core_of_managers()) spend_on(q, costs().worker.take, costs().worker.ordered_take);
     return remove<kTake>(q);
   }
   template <auto kTake = &Queue::take>
@@ -315,6 +328,11 @@ class SimHost {
 
   bool manages() const {
     return kManages<P> && caller_ >= kFirstManagerCaller && caller_ != kCentralCaller;
+  }
+
+  // A manager on a core of its own, whose prices are the manager's; else its steps are a worker's.
+  bool is_core_of_managers() const {
+    return manages() && costs().dispatch_by == DispatchBy::kCore;
   }
 
   void trace_depth(QueueRef q) const {

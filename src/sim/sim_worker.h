@@ -355,9 +355,11 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     pool_.has_look(id_, now());
   }
 
-  // Of an idle worker's, beside its poll and its looks at queues.
+  // Of an idle worker's, beside its poll and its looks at queues. One that does not help others
+  // does not look at what they do.
   Nanos rest_of_round() const {
-    return costs().worker.idle_round + costs().worker.idle_round_each * int64_t{pool_.size()};
+    const uint32_t looks = context_.helps() ? pool_.size() : 1;
+    return costs().worker.idle_round + costs().worker.idle_round_each * int64_t{looks};
   }
 
   // An idle worker comes round to its ring and its queues, and to those that need help.

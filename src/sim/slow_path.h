@@ -57,7 +57,7 @@ class SlowPath {
   static constexpr uint32_t kMostFruitless = 1000;
 
   void give_by_worker(uint32_t source) {
-    const Nanos spent = context_.host.meter().spent();
+    const Nanos spent = context_.host.meter().spent() + context_.costs().worker.turn;
     if (context_.sources.is_worker(source)) workers_[source].spend_for_all(spent);
     while (const auto* given = context_.host.next_given()) workers_.offer(given->queue, spent);
   }
