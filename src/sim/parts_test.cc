@@ -17,6 +17,7 @@
 #include "sim/nic.h"
 #include "sim/orderable_job_queue.h"
 #include "sim/queue_set.h"
+#include "sim/recorder.h"
 #include "sim/request.h"
 #include "sim/sim_host.h"
 
@@ -97,6 +98,25 @@ TEST(QueueSet, finds_who_holds_few) {
       }
       ASSERT_EQ(queues.find_shorter(1, idle, most, from, end), expected) << most << " " << from;
     }
+  }
+}
+
+// However many are not yet in its histograms.
+TEST(Recorder, knows_every_request_that_was_done_when_asked) {
+  Recorder recorder(2);
+  SimRequest request;
+  request.service = Nanos(10);
+  for (uint32_t done : {1u, 63u, 64u, 65u, 200u}) {
+    for (uint32_t i = 1; i <= done; ++i) {
+      request.true_type = i % 2;
+      recorder.done(request, Nanos(20));
+    }
+    EXPECT_EQ(recorder.sum().count, done);
+    recorder.done(request, Nanos(20));
+    const std::vector<TypeBatch> batch = recorder.take_batch();
+    EXPECT_EQ(batch[0].latency.count() + batch[1].latency.count(), done + 1);
+    EXPECT_EQ(batch[1].slowdown.sum_ns(), static_cast<double>(batch[1].latency.count()) * 2000);
+    EXPECT_EQ(recorder.sum().count, 0u);
   }
 }
 
