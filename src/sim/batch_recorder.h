@@ -28,13 +28,15 @@ class BatchRecorder {
   // The measured arrivals with which the next cell ends; 1 at first, where the first one begins.
   uint64_t due() const { return due_; }
 
-  // A cell has ended. Returns the number of batches if that ended a batch, else 0.
-  size_t end_cell(const Progress& progress) {
-    if (!begun_) return begin(progress), 0;
+  // A cell has ended. `progress`, which looks at every worker, is called where a batch begins or
+  // ends only. Returns the number of batches if that ended a batch, else 0.
+  template <class GetProgress>
+  size_t end_cell(const GetProgress& progress) {
+    if (!begun_) return begin(progress()), 0;
     add_cell();
     due_ += cell_length_;
     if (cells_.size() < kCellsPerBatch) return 0;
-    close(progress);
+    close(progress());
     const size_t batches = batches_.size();
     if (batches == kMostBatches) join_pairs();
     return batches;

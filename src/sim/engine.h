@@ -154,7 +154,7 @@ class Engine {
   void note_arrival() {
     BatchRecorder& batches = context_.departures.batches();
     if (context_.arrivals.measured >= batches.due()) [[unlikely]] {
-      const size_t complete = batches.end_cell(progress());
+      const size_t complete = batches.end_cell([this] { return progress(); });
       const bool due = complete == kMostBatches || complete == kMostBatches * 3 / 4;
       if (due && context_.watch.enough && context_.watch.enough(so_far())) context_.stop_arrivals();
     }

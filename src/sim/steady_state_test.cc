@@ -139,7 +139,7 @@ Outcome lindley(double rho, uint64_t seed, uint64_t requests) {
     const double sojourn = wait + kService * sample_exponential(prng);
     wait = std::max(sojourn - kService / rho * sample_exponential(prng), 0.0);
     batches.now().done(request, Nanos(static_cast<int64_t>(sojourn)));
-    if (progress.arrived >= batches.due()) batches.end_cell(progress);
+    if (progress.arrived >= batches.due()) batches.end_cell([&progress] { return progress; });
   }
   batches.end_arrivals(progress);
   Outcome outcome;
