@@ -36,6 +36,7 @@ class ClientArrivals {
     scheduled_ = Instant::never();
     context_.events.cancel(context_.sources.arrivals());
     const Clients::Message message = clients().step();
+    context_.server.expect();
     context_.arrivals = {clients().generated(), clients().generated_warm(), Nanos(),
                          clients().last_generated()};
     switch (message.kind) {

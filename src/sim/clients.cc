@@ -24,7 +24,6 @@ Clients::Clients(const WorkloadSpec& workload, uint64_t requests, uint64_t seed,
       requests_(requests),
       prng_(seed ^ kDelayStream),
       warm_at_(warm_at),
-      coming_(source_.next()),
       sessions_(settings.sessions),
       unsent_(types_of(workload).size()) {
   const double rtt = static_cast<double>(costs.network_rtt.count());
@@ -32,6 +31,14 @@ Clients::Clients(const WorkloadSpec& workload, uint64_t requests, uint64_t seed,
   delay_spread_ns_ = std::min((p99 - rtt) / (kRoundTripP99 - 2), rtt / 2);
   fixed_delay_ = Nanos(static_cast<int64_t>(rtt / 2 - delay_spread_ns_)) + costs.nic.pcie;
   for (Session& session : sessions_) session.credit = credit;
+  draw();
+}
+
+// Its session is fetched while others have their events.
+void Clients::draw() {
+  coming_ = source_.next();
+  coming_session_ = static_cast<uint32_t>(coming_.flow % settings_.sessions);
+  __builtin_prefetch(&sessions_[coming_session_], 1);
 }
 
 Nanos Clients::one_way_delay() {
@@ -87,12 +94,12 @@ Instant Clients::send_credit(uint32_t id, int64_t credit, Instant at, int64_t an
 
 void Clients::generate() {
   const Offer offer = coming_;
-  const uint32_t id = static_cast<uint32_t>(offer.flow % settings_.sessions);
+  const uint32_t id = coming_session_;
   Session& session = sessions_[id];
   ++generated_;
   generated_warm_ += offer.at >= warm_at_ ? 1u : 0u;
   last_generated_ = offer.at;
-  if (generated_ < requests_) coming_ = source_.next();
+  if (generated_ < requests_) draw();
   if (session.queued == kQueue) discard_oldest(session);
   queue_up(session, offer);
   drain(id, offer.at);

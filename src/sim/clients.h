@@ -66,6 +66,9 @@ class Clients {
   // Nothing is underway and nothing will be: all queued requests are not sent.
   void abort();
 
+  // Whose request is generated next; of the last one when none is.
+  uint32_t coming() const { return coming_session_; }
+
   bool generating() const { return generated_ < requests_; }
   uint64_t generated() const { return generated_; }
   Instant last_generated() const { return last_generated_; }
@@ -107,6 +110,7 @@ class Clients {
   };
 
   Instant send_credit(uint32_t session, int64_t credit, Instant at, int64_t answered);
+  void draw();
   void generate();
   void send(uint32_t session, Kind kind, const Offer& offer, Instant now);
   void drain(uint32_t session, Instant now);
@@ -125,6 +129,7 @@ class Clients {
   double delay_spread_ns_ = 0;
   Instant warm_at_;
   Offer coming_;
+  uint32_t coming_session_ = 0;
   uint64_t generated_ = 0;
   uint64_t generated_warm_ = 0;
   Instant last_generated_;

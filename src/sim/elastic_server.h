@@ -33,6 +33,13 @@ class ElasticServer {
   CoreAllocation& cores() { return cores_; }
   const CoreAllocation& cores() const { return cores_; }
 
+  // The account of the session whose request is generated next, which of many is in no near cache,
+  // is fetched while others have their events.
+  void expect() const {
+    const auto* const session = reinterpret_cast<const char*>(&sessions_[clients_.coming()]);
+    __builtin_prefetch(session, 1);
+    __builtin_prefetch(session + sizeof(overload::CreditSession) - 1, 1);
+  }
   // Whether the request is served.
   bool admits(uint32_t session, int64_t demand);
   // The answer to a request, with credit, is sent at `sent`. Returns when the client has it.
