@@ -661,6 +661,7 @@ class Core {
     Request* next = nullptr;  // the next command of the pipeline just served
   };
   struct NoTurn {};
+  struct NoStay {};
   struct NoGroups {
     explicit NoGroups(const GroupWeights&) {}
   };
@@ -692,15 +693,16 @@ class Core {
 
   const P& policy_;
   Platform platform_;
+  std::unique_ptr<Experience> experience_;  // null = nobody asks what was learned
+  std::unique_ptr<Aside> aside_;            // null = none ever did
+  Nanos quantum_ = Nanos::max();
   const Classify classify_;
   const bool firm_deadlines_;
   [[no_unique_address]] std::conditional_t<kHasConnections, Turn, NoTurn> turn_;
   [[no_unique_address]] std::conditional_t<kHasGroups, GroupShares, NoGroups> groups_;
-  Nanos attained_before_;  // by the running request, when it was given the worker
-  typename P::Worker state_{};
-  Nanos quantum_ = Nanos::max();
-  std::unique_ptr<Experience> experience_;  // null = nobody asks what was learned
-  std::unique_ptr<Aside> aside_;            // null = none ever did
+  // By the running request, when it was given the worker.
+  [[no_unique_address]] std::conditional_t<kHasGroups, Nanos, NoStay> attained_before_;
+  [[no_unique_address]] typename P::Worker state_{};  // last, as it may be large
 };
 
 }  // namespace rubato::sched

@@ -44,7 +44,7 @@ class GrowingRing {
   uint64_t popped() const { return popped_; }
 
  private:
-  static constexpr size_t kFirst = 16;
+  static constexpr size_t kFirst = 4;
 
   [[gnu::noinline, gnu::cold]] void grow() {
     std::vector<T> wider(std::max(kFirst, 2 * ring_.size()));

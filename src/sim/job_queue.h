@@ -6,12 +6,13 @@
 
 #include <cstdint>
 
+#include "base/limits.h"
 #include "policy/job.h"
 #include "sim/growing_ring.h"
 
 namespace rubato::sim {
 
-class JobQueue {
+class alignas(limits::kCacheLineBytes) JobQueue {  // each worker has one: a line of it
  public:
   uint64_t produced() const { return jobs_.pushed() + from_tail_; }
   uint64_t consumed() const { return jobs_.popped() + from_tail_; }

@@ -12,12 +12,13 @@
 
 #include "base/check.h"
 #include "base/ids.h"
+#include "base/limits.h"
 #include "sched/request_state.h"
 #include "workload/source.h"
 
 namespace rubato::sim {
 
-struct SimRequest : RequestState {
+struct alignas(limits::kCacheLineBytes) SimRequest : RequestState {
   Instant sent;                  // by the client; latency counts from here
   SimRequest* next_free = nullptr;  // of the pool, while it is there
   Nanos service;                 // in all

@@ -40,9 +40,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
         id_(id),
         group_(context.group_of(id)),
         core_(context.policy, {context.setup.classify, context.setup.refusal_rule},
-              SimPlatform<P, Server>(context, pool, *this, WorkerId{id})) {}
+              SimPlatform<P, Server>(*this)) {}
   SimWorker(const SimWorker&) = delete;
   SimWorker& operator=(const SimWorker&) = delete;
+
+  uint32_t id() const { return id_; }
+  SimContext<P, Server>& context() const { return context_; }
+  WorkerPool<P, Server>& pool() const { return pool_; }
 
   // ---- Requests that arrive here --------------------------------------------------------------
 
@@ -263,7 +267,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     owe(costs().cores.credit_message * messages);
   }
   void owe(Nanos cost) { debt_ += cost; }
-  Nanos take_debt() { return std::exchange(debt_, Nanos()); }
+  Nanos take_debt() { return Server::kIdeal ? Nanos() : std::exchange(debt_, Nanos()); }
 
   // The application says that the request is long.
   void mark_long(SimRequest& request) { core_.mark_long(request, request.priority); }
@@ -306,7 +310,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     kReleased
   };
 
-  static constexpr bool kSkips = Server::kIdeal && P::kPreempts != Preempts::kNothing;
+  static constexpr bool kPreempts = P::kPreempts != Preempts::kNothing;
+  static constexpr bool kSkips = Server::kIdeal && kPreempts;
   static constexpr bool kMayBeGiven = kDispatches<P> || kManages<P>;
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
@@ -499,7 +504,9 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     }
     finish_at_ = slice_start_ + request.left;
     const Nanos quantum = core_.quantum();
-    slice_end_ = quantum == Nanos::max() ? Instant::never() : last_reading() + quantum;
+    if (kPreempts) {
+      slice_end_ = quantum == Nanos::max() ? Instant::never() : last_reading() + quantum;
+    }
     request.last_on = id_;
     schedule_slice();
     return true;
@@ -512,7 +519,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   void schedule_slice() {
     if (!Server::kIdeal) looked_ = Nanos();
     if (costs().preemption.checkpoints > Nanos()) return schedule_checkpoint();
-    Instant seen = slice_end_;
+    Instant seen = kPreempts ? slice_end_ : Instant::never();
     if (seen < finish_at_) {
       const bool self = costs().preemption.clock == Clock::kSelf;
       seen = seen + (self ? meter().draw(costs().preemption.overshoot)
@@ -581,7 +588,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     RUBATO_DCHECK(request != nullptr && worked() == request->left);
     if (kSkips && context_.skips.has(id_)) end_skipping(finish_at_ - Nanos(1));
     useful_ += worked();
-    overhead_ += looked_;
+    overhead_ += looked();
     trace_slice(*request, Trace::End::kFinished);
     host().call_as(id_);
     core_.finish(*request, counts_readings() ? counted(*request) : request->service, Nanos());
@@ -684,7 +691,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   Instant last_reading() const { return Server::kIdeal ? slice_start_ : read_; }
 
   // What the request has done since its slice began.
-  Nanos worked() const { return now() - slice_start_ - looked_; }
+  Nanos worked() const { return now() - slice_start_ - looked(); }
+  Nanos looked() const { return Server::kIdeal ? Nanos() : looked_; }
   // Its service as the worker counts it.
   Nanos counted(const SimRequest& request) const {
     return request.attained + (counts_readings() ? now() - served_from_ : worked());
@@ -692,7 +700,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   void count_work(SimRequest& request) {
     useful_ += worked();
-    overhead_ += looked_;
+    overhead_ += looked();
     request.left -= worked();
   }
   void leave_slice(SimRequest& request) {
@@ -770,16 +778,21 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   const uint32_t id_;
   const ManagerId group_;
   Next next_ = Next::kFinish;
-  sched::Core<P, SimPlatform<P, Server>> core_;
-  // What every request touches, together.
+  bool has_just_cut_ = false;                // and looks for the next request
+  bool counts_looks_ = false;                // its last look has changed its policy's state
+  bool serves_ = false;                      // on a core that it shares
   SimRequest* running_ = nullptr;
   Instant slice_start_;                      // when the request began to run
   Instant finish_at_;                        // when it will be done if it is not cut
-  Instant slice_end_ = Instant::never();
   Instant free_at_;                          // of an idle worker: when its last work is done
-  Nanos useful_, overhead_;
+  Nanos useful_;
   Nanos idle_;                               // but for the pause it may be in
+  Instant slice_end_ = Instant::never();
+  // Up to here, and to the policy's state, is what a request touches on an ideal machine: three
+  // lines at most.
+  sched::Core<P, SimPlatform<P, Server>> core_;
 
+  Nanos overhead_;
   Nanos looked_;                             // of this slice, at checkpoints
   Instant read_;                             // when the worker read its clock last
   Instant served_from_;                      // the reading from which the request's service counts
@@ -789,9 +802,6 @@ class alignas(limits::kCacheLineBytes) SimWorker {
                                              // the next request
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
-  bool has_just_cut_ = false;                // and looks for the next request
-  bool counts_looks_ = false;                // its last look has changed its policy's state
-  bool serves_ = false;                      // on a core that it shares
   Nanos lost_before_;                        // to its sibling, as it was counted last
   Instant traced_from_;                      // when the slice began, of a trace
   uint32_t avoided_ = 0;                     // in that slice
