@@ -116,9 +116,7 @@ class Darc {
     if (plan.somebody_behind) [[unlikely]] {
       if (Job* job = DarcHelp::next(plan, me, host)) return job;
     }
-    for (uint32_t i = 0; i < plan.ranking.types && plan.first[i] <= me.value; ++i) {
-      if (Job* job = host.take(typed(plan.ranking.order[i]))) return job;
-    }
+    if (Job* job = verb::take_first(host, kTyped, plan.served_by(me.value))) return job;
     return me.value >= spillway_first(host.workers()) ? host.take(typed(0)) : nullptr;
   }
 
@@ -287,7 +285,8 @@ class Darc {
   DarcHelp help() const { return DarcHelp(config_.hold); }
 
   static constexpr QueueRef kUnprofiled{1, 0};
-  static constexpr QueueRef typed(uint32_t type) { return {0, type}; }
+  static constexpr uint32_t kTyped = 0;
+  static constexpr QueueRef typed(uint32_t type) { return {kTyped, type}; }
 
   Config config_;
 };

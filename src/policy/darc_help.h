@@ -10,7 +10,9 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <span>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/contract.h"
 #include "policy/needs.h"
@@ -27,6 +29,14 @@ struct DarcPlan {
   std::array<bool, limits::kTypes> behind{};        // they go first on the workers they may use,
   std::array<uint8_t, limits::kTypes> in_turn{};    // in this order,
   uint32_t somebody_behind = 0;                     // and are so many
+
+  // The types that the worker may serve, the shortest first. `first` rises with the rank.
+  std::span<const uint8_t> served_by(uint32_t worker) const {
+    const auto begin = first.begin(), end = begin + ranking.types;
+    RUBATO_DCHECK(std::is_sorted(begin, end));
+    const auto beyond = std::upper_bound(begin, end, worker);
+    return std::span(ranking.order).first(static_cast<size_t>(beyond - begin));
+  }
 
   // The number of workers of types `begin` to `end` of another ranking, if they are one group here
   // and alone in it, else 0.

@@ -49,10 +49,7 @@ class FixedPriority : public Profiled {
   // Unknown types come last.
   template <class H>
   Job* next(Worker&, WorkerId, H& host) const {
-    const Ranking& ranking = host.plan();
-    for (uint32_t i = 0; i < ranking.types; ++i) {
-      if (Job* job = host.take(typed(ranking.order[i]))) return job;
-    }
+    if (Job* job = verb::take_first(host, 0, host.plan().ranked())) return job;
     return host.take(typed(0));
   }
 

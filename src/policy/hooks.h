@@ -4,6 +4,9 @@
 // verbs that follow from others. Included by policy/contract.h only; see there.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "base/check.h"
 #include "policy/contract.h"
 
@@ -43,6 +46,20 @@ uint32_t find_shorter(H& host, uint32_t declaration, uint32_t most, uint32_t fro
       if (host.depth(QueueRef{declaration, w}) + (host.busy(WorkerId{w}) ? 1 : 0) <= most) return w;
     }
     return end;
+  }
+}
+
+// The first job of the first of these queues of a declaration, in this order, that holds one; null
+// = none does.
+template <class H>
+Job* take_first(H& host, uint32_t declaration, std::span<const uint8_t> indices) {
+  if constexpr (requires { host.take_first(declaration, indices); }) {
+    return host.take_first(declaration, indices);
+  } else {
+    for (const uint32_t index : indices) {
+      if (Job* job = host.take(QueueRef{declaration, index})) return job;
+    }
+    return nullptr;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -20,6 +21,8 @@ struct Ranking {
   uint32_t types = 0;                        // known ones, of which
   std::array<uint8_t, limits::kTypes> order{};  // the i-th shortest is order[i]
   std::array<bool, limits::kTypes> known{};     // by type
+
+  std::span<const uint8_t> ranked() const { return std::span(order).first(types); }
 
   // The queue index of a request: its type if that is known, else 0.
   uint32_t queue_index_of(uint32_t type) const {

@@ -19,6 +19,7 @@ class BitRing {
 
   bool empty() const { return count_ == 0; }
   uint32_t count() const { return count_; }
+  uint32_t size() const { return size_; }
   bool has(uint32_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
 
   // The members from 64 * i on, 64 of them, as bits.

@@ -3,11 +3,13 @@
 // The small parts of the simulator: events, sets, queues, pool, NIC.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "base/prng.h"
+#include "policy/darc.h"
 #include "policy/jbsq.h"
 #include "policy/steal.h"
 #include "sim/bit_ring.h"
@@ -118,6 +120,24 @@ TEST(Recorder, knows_every_request_that_was_done_when_asked) {
     EXPECT_EQ(batch[1].slowdown.sum_ns(), static_cast<double>(batch[1].latency.count()) * 2000);
     EXPECT_EQ(recorder.sum().count, 0u);
   }
+}
+
+// Of three queues that are asked for in an order of their own, with none, one and all of them held.
+TEST(QueueSet, finds_the_first_held_queue_in_the_order_asked_for) {
+  QueueSet<Darc> queues(Darc({}), 1, 8);
+  constexpr std::array<uint8_t, 3> kOrder{5, 0, 63};
+  std::array<Job, 3> jobs;
+  EXPECT_EQ(queues.find_held(0, kOrder), 3u);
+  ASSERT_TRUE(queues.insert({0, 7}, &jobs[0]));
+  EXPECT_EQ(queues.find_held(0, kOrder), 3u);  // one that is not asked for
+  EXPECT_EQ(queues.remove({0, 7}), &jobs[0]);
+  for (const uint32_t place : {2u, 1u, 0u}) {
+    ASSERT_TRUE(queues.insert({0, kOrder[place]}, &jobs[place]));
+    EXPECT_EQ(queues.find_held(0, kOrder), place);
+    EXPECT_EQ(queues.find_held(0, {}), 0u);
+  }
+  EXPECT_EQ(queues.remove({0, kOrder[0]}), &jobs[0]);
+  EXPECT_EQ(queues.find_held(0, kOrder), 1u);  // of two
 }
 
 TEST(BitRing, finds_the_next_member_in_ring_order) {

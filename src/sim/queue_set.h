@@ -7,7 +7,9 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -86,6 +88,24 @@ class QueueSet {
       if (row.queues[index].depth() > above) break;
     }
     return step;
+  }
+
+  // The place in `indices` of the first of these queues of `declaration` that holds a job; their
+  // number if none does.
+  uint32_t find_held(uint32_t declaration, std::span<const uint8_t> indices) const {
+    const BitRing& held = queues_[declaration].held;
+    const auto all = static_cast<uint32_t>(indices.size());
+    if (held.empty() || all == 0) return all;
+    if (held.has(indices[0])) return 0;
+    if (held.count() == 1) {
+      const auto only = static_cast<int>(held.find(0, held.size()));
+      const void* const found = std::memchr(indices.data(), only, indices.size());
+      if (found == nullptr) return all;
+      return static_cast<uint32_t>(static_cast<const uint8_t*>(found) - indices.data());
+    }
+    uint32_t place = 0;
+    while (place < all && !held.has(indices[place])) ++place;
+    return place;
   }
 
   // The first index from `from` to `end` - 1 that holds at most `most`: the jobs in its queue of

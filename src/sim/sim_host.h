@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
@@ -163,6 +164,13 @@ class SimHost {
     const uint32_t step = queues_.find_deeper(declaration, from, count, above);
     look(std::min(step + 1, count));
     return step;
+  }
+
+  // verb::take_first; each queue on the way is paid for as if looked at.
+  Job* take_first(uint32_t declaration, std::span<const uint8_t> indices) {
+    const uint32_t place = queues_.find_held(declaration, indices);
+    look(place);
+    return place < indices.size() ? take({declaration, indices[place]}) : nullptr;
   }
 
   // verb::find_shorter; all workers are looked at when the search begins.
