@@ -114,6 +114,12 @@ Costs::Stalls random_stalls(Prng& prng) {
           static_cast<StallsHit>(prng.below(2))};
 }
 
+// A lock does not go with stalls.
+Costs::CriticalSections random_sections(Prng& prng, bool stalls) {
+  const auto lock = static_cast<Lock>(stalls ? 0 : prng.below(3));
+  return {1 + prng.below(5), Nanos(1 + prng.below(700)), lock};
+}
+
 Costs random_costs(Prng& prng) {
   Costs costs;
   costs.nic.delivery = prng.below(2) == 0 ? Delivery::kDirect : Delivery::kPolled;
@@ -150,6 +156,14 @@ Costs random_costs(Prng& prng) {
     *price = random_price(prng, 500);
   }
   if (prng.below(3) == 0) costs.stalls = random_stalls(prng);
+  worker.shared_line = Nanos(prng.below(2) * prng.below(200));
+  if (prng.below(2) == 0) {
+    costs.critical_sections = random_sections(prng, costs.stalls.length > Nanos());
+  }
+  if (preemption.clock == Clock::kSelf && prng.below(2) == 0) {
+    preemption.checkpoints = Nanos(1 + prng.below(1000));
+    worker.clock = static_cast<WorkerClock>(prng.below(2));
+  }
   return costs;
 }
 

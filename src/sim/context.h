@@ -14,6 +14,7 @@
 #include "policy/archetype.h"
 #include "policy/contract.h"
 #include "sim/bit_ring.h"
+#include "sim/critical_sections.h"
 #include "sim/departures.h"
 #include "sim/dispatcher.h"
 #include "sim/event_queue.h"
@@ -110,6 +111,7 @@ struct SimContext {
   Departures<Server> departures;
   Dispatcher dispatcher;
   TimerCore timer_core;
+  SectionLock section_lock;
   PendingManagers pending_managers;
   SchedulerCounters counters;
   int64_t suspended = 0;         // requests that were preempted and wait

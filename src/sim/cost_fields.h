@@ -17,6 +17,7 @@ struct CountRange {
 
 inline constexpr Nanos kMostCost = Nanos::seconds(1);
 inline constexpr Nanos kMostBetween = Nanos::seconds(3600);  // of two stalls
+inline constexpr uint32_t kMostSections = 1000;  // of a request, which counts them in 16 bits
 inline constexpr Nanos kMostStep = Nanos::millis(1);  // of [world]
 inline constexpr Nanos kMostScan = Nanos::millis(1);  // per worker: a pass must fit 32 bits of ns
 
@@ -50,6 +51,8 @@ inline constexpr std::array<Word<IdleOrder>, 2> kIdleOrderWords{
 
 inline constexpr std::array<Word<Placement>, 2> kPlacementWords{
     {{"pack", Placement::kPack}, {"spread", Placement::kSpread}}};
+inline constexpr std::array<Word<Lock>, 3> kLockWords{
+    {{"none", Lock::kNone}, {"spin", Lock::kSpin}, {"yield", Lock::kYield}}};
 inline constexpr std::array<Word<StallLengths>, 2> kStallLengthsWords{
     {{"constant", StallLengths::kConstant}, {"exponential", StallLengths::kExponential}}};
 inline constexpr std::array<Word<StallsHit>, 2> kStallsHitWords{
@@ -77,6 +80,7 @@ void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.cost("steal_each", worker.steal_each, kMostCost);
   visitor.cost("stolen_from", worker.stolen_from, kMostCost);
   visitor.cost("cache_transfer", worker.cache_transfer, kMostCost);
+  visitor.cost("shared_line", worker.shared_line, kMostCost);
   visitor.cost("feedback", worker.feedback, kMostCost);
   visitor.price("fresh_fiber", worker.fresh_fiber);
   visitor.price("resume", worker.resume);
@@ -169,6 +173,11 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.cost("length", c.stalls.length, kMostCost);
   visitor.word("lengths", c.stalls.lengths, kStallLengthsWords);
   visitor.word("hits", c.stalls.hits, kStallsHitWords);
+
+  visitor.section("critical_sections");
+  visitor.count("count", c.critical_sections.count, CountRange{0, kMostSections});
+  visitor.cost("length", c.critical_sections.length, kMostCost);
+  visitor.word("lock", c.critical_sections.lock, kLockWords);
 
   visitor.section("preemption");
   visitor.word("clock", c.preemption.clock, kClockWords);

@@ -15,6 +15,7 @@
 #include "base/name_list.h"
 #include "base/toml_guard.h"
 #include "sim/cost_fields.h"
+#include "sim/critical_sections.h"
 #include "sim/hyperthreads.h"
 #include "sim/stalls.h"
 #include "workload/duration.h"
@@ -320,7 +321,7 @@ Result<Costs> parse_costs(std::string_view text, std::string_view file) {
   visit_cost_fields(costs, reader);
   if (const auto error = reader.first_error()) return *error;
   for (const Status& fit : {check_stalls(costs.stalls), check_hyperthreads(costs),
-                             check_world(costs)}) {
+                            check_critical_sections(costs), check_world(costs)}) {
     if (!fit) return Error{std::string(file) + ": " + fit.error()};
   }
   return costs;

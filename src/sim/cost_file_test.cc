@@ -57,6 +57,31 @@ TEST(CostFile, hyperthreads_have_a_number_a_slowdown_and_a_placement) {
             "f.toml: hyperthreads.threads and stalls do not go together");
 }
 
+TEST(CostFile, critical_sections_have_a_number_a_length_and_perhaps_a_lock) {
+  const std::string sections = "[critical_sections]\ncount = 2\nlength = '60ns'\n";
+  const auto costs = parse_costs(sections + "lock = 'yield'\n", "f.toml");
+  ASSERT_TRUE(costs.ok()) << costs.error();
+  EXPECT_EQ(costs.value().critical_sections,
+            (Costs::CriticalSections{.count = 2, .length = Nanos(60), .lock = Lock::kYield}));
+  EXPECT_EQ(error_of(sections + "lock = 'mutex'\n"),
+            "f.toml:4: critical_sections.lock takes one of none, spin, yield");
+  EXPECT_EQ(error_of("[critical_sections]\ncount = 1001\n"),
+            "f.toml:2: critical_sections.count takes a whole number from 0 to 1000");
+  for (const char* alone : {"count = 2", "length = '60ns'"}) {
+    EXPECT_EQ(error_of(std::string("[critical_sections]\n") + alone + "\n"),
+              "f.toml: critical_sections.count and length go together: both above 0, or neither");
+  }
+  EXPECT_EQ(error_of("[critical_sections]\nlock = 'spin'\n"),
+            "f.toml: critical_sections.lock goes with critical_sections.count and length");
+  const std::string stalls = "[stalls]\nevery = '1ms'\nlength = '9us'\n";
+  for (const std::string& other : {stalls, std::string("[hyperthreads]\nthreads = 18\n")}) {
+    EXPECT_EQ(error_of(sections + "lock = 'spin'\n" + other),
+              "f.toml: critical_sections.lock goes neither with stalls nor with "
+              "hyperthreads.threads");
+    EXPECT_TRUE(parse_costs(sections + other, "f.toml").ok());
+  }
+}
+
 constexpr const char* kWorld =
     "[world]\naccess = '8.24ns'\nclock_read = '20ns'\nsystem_call = '0.4us'\n"
     "wake_up = '3us'\npause = '40.001ns'\n";

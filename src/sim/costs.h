@@ -80,6 +80,13 @@ enum class Placement : uint8_t {
   kSpread,  // one on a core of its own (Caladan's allocator "ias")
 };
 
+// What a request does that comes to a critical section.
+enum class Lock : uint8_t {
+  kNone,   // nothing: its sections are its own, such as calls of an allocator
+  kSpin,   // it takes the lock of all workers, for which it waits on its worker
+  kYield,  // the same, but if it finds it taken, its worker serves another one before it waits
+};
+
 // How long a stall lasts.
 enum class StallLengths : uint8_t { kConstant, kExponential };
 
@@ -152,6 +159,10 @@ struct Prices {
     // neither.
     Nanos stolen_from;
     Nanos cache_transfer; // a request goes on on another worker than the one that had it last
+    // A put into or take from a queue that another worker used last, or the lock of critical
+    // sections, whose line comes from that one's cache. A queue's line goes to one worker after the
+    // other. Steals and what arrives by itself have prices of their own. 0 = lines are everywhere.
+    Nanos shared_line;
     Nanos feedback;       // long_begin and long_end together (Synergy 5.2.1)
     Price fresh_fiber;    // going on with another fiber after a preemption
     Price resume;         // switching into a preempted request
@@ -214,6 +225,15 @@ struct Prices {
     StallsHit hits = StallsHit::kCore;
     bool operator==(const Stalls&) const = default;
   } stalls;
+
+  // Parts of each request's work, evenly from its beginning to its end, in which it may not be cut:
+  // a slice that ends there ends when the section does.
+  struct CriticalSections {
+    uint32_t count = 0;  // per request, however long it is; 0 = a request may be cut anywhere
+    Nanos length;        // of each; less in requests that are too short for so many
+    Lock lock = Lock::kNone;
+    bool operator==(const CriticalSections&) const = default;
+  } critical_sections;
 
   // Time slices.
   struct Preemption {

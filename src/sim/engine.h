@@ -256,6 +256,10 @@ class Engine {
                      {"flow_rules_written", context_.nic.written()},
                      {"flow_rules_removed", context_.nic.removed()},
                      {"flows_without_rule", context_.nic.ruleless()}};
+    if (context_.costs().critical_sections.lock != Lock::kNone) {
+      counters.more.emplace_back("lock_waits", context_.section_lock.waits());
+      counters.more.emplace_back("lock_yields", context_.section_lock.yields());
+    }
     if constexpr (kManages<P>) {
       counters.more.emplace_back("managers", managers_.size());
       counters.more.emplace_back("moved_between_managers", context_.departures.moved());

@@ -215,6 +215,22 @@ TEST(Engine, who_was_stolen_from_waits_for_the_thief_and_then_for_its_lines) {
   EXPECT_EQ(begins(), 2114 + 6000 + 50 + 7);
 }
 
+// Of three that begin at once each waits for the transfers of those before it. Worker 0, which is
+// done first, then takes two: the first from worker 2's cache.
+TEST(Engine, workers_wait_by_turns_for_the_line_of_a_queue_that_they_share) {
+  sim::Setup setup =
+      scripted(3, {{1000, 1000}, {1000, 5000}, {1000, 5000}, {1500, 100}, {1500, 100}});
+  setup.costs.worker.take = price(7);
+  setup.costs.worker.shared_line = Nanos(70);
+  const Outcome shared = run<Cfcfs>(setup);
+  EXPECT_EQ(latency_of_shot(shared, 0), 1000 + 7);
+  EXPECT_EQ(latency_of_shot(shared, 1), 5000 + 70 + 7);
+  EXPECT_EQ(latency_of_shot(shared, 2), 5000 + 2 * 70 + 7);
+  EXPECT_EQ(latency_of_shot(shared, 3), 2007 + 70 + 7 + 100 - 1500);
+  EXPECT_EQ(latency_of_shot(shared, 4), 2184 + 7 + 100 - 1500);
+  EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 2), 5000 + 7);  // nobody else uses its inbox
+}
+
 // In ns: what takes 5000 alone takes 7500 beside a busy sibling.
 TEST(Engine, siblings_that_are_both_busy_take_longer) {
   sim::Setup setup = scripted(2, {{1000, 5000}, {3000, 9000}});
@@ -238,6 +254,103 @@ TEST(Engine, slices_beside_a_busy_sibling_are_of_work) {
   setup.costs.hyperthreads = {.threads = 2, .slowdown = 150, .placement = Placement::kPack};
   const Outcome outcome = run<Ps>(setup, {.quantum = Nanos::micros(4)});
   EXPECT_NEAR(static_cast<double>(latency_of_shot(outcome, 2)), 18'000, 30);
+}
+
+// ---- Critical sections ------------------------------------------------------------------------
+
+constexpr Ps::Config kSlices{.quantum = Nanos(2000)};
+
+// One worker, and a request that comes while another one runs, from 1000 on.
+sim::Setup one_behind(uint32_t sections, int64_t length_ns, Clock clock) {
+  sim::Setup setup = scripted(1, {{1000, kService}, {1100, 1000}});
+  setup.costs.critical_sections = {.count = sections, .length = Nanos(length_ns)};
+  setup.costs.preemption.clock = clock;
+  return setup;
+}
+
+TEST(Engine, a_slice_that_ends_in_a_critical_section_ends_with_it) {
+  for (const Clock clock : {Clock::kSelf, Clock::kTimerCore}) {
+    for (const int64_t checkpoints_ns : {0, 500}) {
+      if (clock == Clock::kTimerCore && checkpoints_ns > 0) continue;
+      sim::Setup setup = one_behind(1, 3000, clock);
+      setup.costs.preemption.checkpoints = Nanos(checkpoints_ns);
+      const Outcome deferred = run<Ps>(setup, kSlices);
+      EXPECT_EQ(latency_of_shot(deferred, 1), 4000 + 1000 - 1100);
+      EXPECT_EQ(latency_of_shot(deferred, 0), 4000 + 1000 + 2000 - 1000);
+      EXPECT_EQ(deferred.counters.preemptions, 1u);
+      setup.costs.critical_sections.length = Nanos(1000);
+      EXPECT_EQ(latency_of_shot(run<Ps>(setup, kSlices), 1), 3000 + 1000 - 1100);
+    }
+  }
+}
+
+// The slice ends at 3000, before the second section, in which the notification comes: the worker
+// feels it when the request is done.
+TEST(Engine, a_notification_that_comes_in_a_section_waits_for_its_end) {
+  sim::Setup setup = one_behind(2, 1000, Clock::kTimerCore);
+  setup.costs.preemption.propagation = price(1500);
+  setup.costs.preemption.receive = price(30);
+  const Outcome before = run<Ps>(setup, kSlices);
+  EXPECT_EQ(latency_of_shot(before, 1), 4500 + 30 + 1000 - 1100);
+  setup.costs.preemption.propagation = price(2500);
+  const Outcome within = run<Ps>(setup, kSlices);
+  EXPECT_EQ(latency_of_shot(within, 0), kService);
+  EXPECT_EQ(latency_of_shot(within, 1), 6000 + 30 + 1000 - 1100);
+  EXPECT_EQ(more(within, "late_notifications"), 1u);
+  setup.costs.critical_sections.count = 3;  // the second one from 3000 on, the third from 5000
+  setup.costs.preemption.propagation = price(500);
+  EXPECT_EQ(latency_of_shot(run<Ps>(setup, kSlices), 1), 4000 + 30 + 1000 - 1100);
+}
+
+// Worker 0 has the lock from 1000 to 2000, worker 1 then until 3000, and so on at their ends.
+TEST(Engine, a_lock_is_one_workers_at_a_time) {
+  sim::Setup setup = scripted(2, {{1000, kService}, {1000, kService}});
+  setup.costs.critical_sections = {.count = 2, .length = Nanos(1000), .lock = Lock::kSpin};
+  const Outcome outcome = run<Cfcfs>(setup);
+  EXPECT_EQ(latency_of_shot(outcome, 0), kService);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 1000 + kService);
+  EXPECT_EQ(more(outcome, "lock_waits"), 1u);
+  EXPECT_EQ(overhead_ns(outcome, 2), 1000);
+  // With its line each of them pays before its second section, and the second worker before.
+  setup.costs.worker.shared_line = Nanos(100);
+  const Outcome shared = run<Cfcfs>(setup);
+  EXPECT_EQ(latency_of_shot(shared, 0), kService + 100);
+  EXPECT_EQ(latency_of_shot(shared, 1), 1000 + kService + 2 * 100);
+  setup.costs.critical_sections.lock = Lock::kNone;
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 0), kService);
+}
+
+// Two requests find the lock taken at worker 1. Each gives way to the other, at 30 ns; the first
+// then waits on the worker, and the second comes back at 3010.
+TEST(Engine, a_request_that_yields_for_a_lock_lets_the_next_one_run_and_then_waits) {
+  sim::Setup setup = scripted(2, {{1000, kService}, {1000, 1000}, {1000, 500}});
+  setup.costs.critical_sections = {.count = 1, .length = Nanos(1000), .lock = Lock::kYield};
+  setup.costs.worker.take = price(10);
+  setup.costs.worker.fresh_fiber = price(30);
+  setup.costs.worker.resume = price(20);
+  const Outcome outcome = run<Cfcfs>(setup);
+  EXPECT_EQ(more(outcome, "lock_yields"), 2u);
+  EXPECT_EQ(more(outcome, "lock_waits"), 1u);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 10 + kService);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 3010 - 1000);
+  EXPECT_EQ(latency_of_shot(outcome, 2), 3010 + 20 + 500 - 1000);
+}
+
+// The sections of a closed system that is always busy are all of its time: so many per second.
+TEST(Engine, a_lock_bounds_the_throughput_of_all_workers_together) {
+  sim::Setup setup = ideal(4, "fixed-1", 0.9, 20'000);
+  setup.costs.critical_sections = {.count = 1, .length = Nanos(500), .lock = Lock::kSpin};
+  const Outcome outcome = run<Cfcfs>(setup);
+  EXPECT_NEAR(outcome.simulated.seconds(), 20'000 * 500e-9, 20'000 * 500e-9 * 0.01);
+}
+
+TEST(Engine, no_core_parks_beside_a_request_that_yields_for_a_lock) {
+  sim::Setup setup = ideal(4, "fixed-1", 0.5, 1000);
+  setup.costs.critical_sections = {.count = 1, .length = Nanos(10), .lock = Lock::kYield};
+  setup.elastic.emplace();
+  setup.elastic->cores = "coresync";
+  EXPECT_EQ(simulate("cfcfs", {}, setup).error(),
+            "costs: critical_sections.lock = \"yield\" does not go with sessions and cores");
 }
 
 TEST(Engine, a_machine_has_a_hardware_thread_for_every_worker) {

@@ -242,6 +242,22 @@ void explain_idle(const Costs& costs, Lines& lines) {
   }
 }
 
+// What workers wait for that others have.
+std::string but_for(const Costs& costs) {
+  const Costs::Worker& w = costs.worker;
+  std::string kept;
+  if (w.ordered_alone > Nanos()) {
+    add_name(kept, "a queue in the order of its words, which each put and take keeps for " +
+                       text(w.ordered_alone));
+  }
+  if (w.shared_line > Nanos()) {
+    add_name(kept, "the line of a queue that another worker used last, which costs a put or take " +
+                       text(w.shared_line) + " more, one worker after the other");
+  }
+  if (costs.critical_sections.lock != Lock::kNone) add_name(kept, "that of critical sections");
+  return kept.empty() ? kept : " but for " + kept;
+}
+
 void explain_hyperthreads(const Costs::Hyperthreads& h, Lines& lines) {
   if (h.threads == 0) return;
   lines.push_back("workers run on " + std::to_string(h.threads) +
@@ -267,12 +283,7 @@ void explain_workers(const Setup& setup, Lines& lines) {
   lines.push_back("a policy's queue holds " + std::to_string(costs.queue_capacity) +
                   " requests; what comes when it is full is refused");
   explain_prices(costs, lines);
-  const Nanos alone = costs.worker.ordered_alone;
-  lines.push_back("prices do not grow with contention: no " +
-                  (alone > Nanos() ? "lock waits but for a queue in the order of its words, which "
-                                     "each put and take keeps for " +
-                                         text(alone)
-                                   : std::string("lock waits")) +
+  lines.push_back("prices do not grow with contention: no lock waits" + but_for(costs) +
                   ", no retry, no memory bandwidth");
   lines.push_back(
       "a decision takes effect when it begins, and its price delays what the worker "
@@ -317,6 +328,32 @@ void explain_stalls(const Costs& costs, Lines& lines) {
   }
 }
 
+void explain_sections(const Costs::CriticalSections& sections, Lines& lines) {
+  const std::string cost = "; what a cut costs is not part of its service time";
+  if (sections.count == 0) {
+    lines.push_back("a request may be cut anywhere: there are no critical sections" + cost);
+    return;
+  }
+  lines.push_back("a request may be cut but in " + std::to_string(sections.count) +
+                  " critical sections of " + text(sections.length) +
+                  ", evenly from its beginning to its end: a slice that ends in one ends with it" +
+                  cost);
+  switch (sections.lock) {
+    case Lock::kNone:
+      lines.emplace_back("critical sections are each request's own: no other one waits for them");
+      return;
+    case Lock::kSpin:
+      lines.emplace_back("critical sections take one lock, in the order in which requests come to "
+                         "them; a request that finds it taken waits on its worker");
+      return;
+    case Lock::kYield:
+      lines.emplace_back("critical sections take one lock, in the order in which requests come to "
+                         "them; a request that finds it taken first lets its worker serve another "
+                         "one, and then waits on it");
+      return;
+  }
+}
+
 void explain_slices(const Setup& setup, Lines& lines) {
   const Costs::Preemption& p = setup.costs.preemption;
   if (p.clock == Clock::kTimerCore) {
@@ -339,9 +376,7 @@ void explain_slices(const Setup& setup, Lines& lines) {
                     " more when the request goes on at once");
   }
   lines.push_back("starting a slice costs " + text(p.arm));
-  lines.push_back(
-      "a request may be cut anywhere: there are no critical sections; what it costs is "
-      "not part of its service time");
+  explain_sections(setup.costs.critical_sections, lines);
 }
 
 void explain_elastic(const Setup& setup, Lines& lines) {

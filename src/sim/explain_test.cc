@@ -63,6 +63,23 @@ TEST(Explain, stalls_are_told_where_there_are_any) {
   EXPECT_TRUE(says(setup, "the whole machine stalls"));
 }
 
+TEST(Explain, critical_sections_and_shared_lines_are_told_where_there_are_any) {
+  sim::Setup setup = setup_with("ideal");
+  EXPECT_TRUE(says(setup, "a request may be cut anywhere"));
+  EXPECT_TRUE(says(setup, "prices do not grow with contention: no lock waits"));
+  setup.costs.critical_sections = {.count = 2, .length = Nanos(60)};
+  EXPECT_TRUE(says(setup, "a request may be cut but in 2 critical sections of 60 ns"));
+  EXPECT_TRUE(says(setup, "no other one waits for them"));
+  setup.costs.critical_sections.lock = Lock::kSpin;
+  EXPECT_TRUE(says(setup, "waits on its worker"));
+  setup.costs.critical_sections.lock = Lock::kYield;
+  EXPECT_TRUE(says(setup, "first lets its worker serve another one"));
+  setup.costs.worker.shared_line = Nanos(70);
+  EXPECT_TRUE(says(setup, "no lock waits but for the line of a queue that another worker used "
+                          "last, which costs a put or take 70 ns more, one worker after the "
+                          "other, that of critical sections, no retry"));
+}
+
 TEST(Explain, a_polled_ring_loses_what_it_cannot_hold) {
   EXPECT_TRUE(says(setup_with("synergy-testbed"), "ring of 128 requests"));
   EXPECT_TRUE(says(setup_with("synergy-testbed"), "checks one worker every 15 ns"));

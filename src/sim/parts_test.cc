@@ -13,6 +13,7 @@
 #include "policy/jbsq.h"
 #include "policy/steal.h"
 #include "sim/bit_ring.h"
+#include "sim/critical_sections.h"
 #include "sim/event_queue.h"
 #include "sim/hyperthreads.h"
 #include "sim/job_queue.h"
@@ -21,6 +22,7 @@
 #include "sim/queue_set.h"
 #include "sim/recorder.h"
 #include "sim/request.h"
+#include "sim/shared_line.h"
 #include "sim/sim_host.h"
 
 namespace rubato::sim {
@@ -455,6 +457,37 @@ TEST(Hyperthreads, a_worker_that_comes_back_gets_a_thread_by_the_placement) {
   EXPECT_FALSE(share(spread, 0, 3, Instant(20'000)));
   spread.place(2);
   EXPECT_TRUE(share(spread, 0, 2, Instant(30'000)));
+}
+
+TEST(CriticalSections, are_even_from_the_beginning_of_a_request_to_its_end) {
+  const Prices::CriticalSections three{.count = 3, .length = Nanos(10)};
+  EXPECT_EQ(section_length(three, Nanos(100)), Nanos(10));
+  EXPECT_EQ(section_start(three, Nanos(100), 0), Nanos(0));
+  EXPECT_EQ(section_start(three, Nanos(100), 1), Nanos(45));
+  EXPECT_EQ(section_start(three, Nanos(100), 2), Nanos(90));
+  EXPECT_EQ(section_start({.count = 1, .length = Nanos(10)}, Nanos(100), 0), Nanos(0));
+}
+
+TEST(CriticalSections, of_a_short_request_are_shorter_and_do_not_overlap) {
+  for (uint32_t count = 1; count < 9; ++count) {
+    const Prices::CriticalSections sections{.count = count, .length = Nanos(10)};
+    for (int64_t service = 0; service < 100; ++service) {
+      const Nanos length = section_length(sections, Nanos(service));
+      for (uint32_t i = 1; i < count; ++i) {
+        EXPECT_GE(section_start(sections, Nanos(service), i),
+                  section_start(sections, Nanos(service), i - 1) + length);
+      }
+      EXPECT_LE(section_start(sections, Nanos(service), count - 1) + length, Nanos(service));
+    }
+  }
+}
+
+TEST(SharedLine, costs_a_core_that_did_not_have_it_last) {
+  SharedLine line;
+  EXPECT_EQ(line.move_to(1, Nanos(70)), Nanos());  // nobody had it
+  EXPECT_EQ(line.move_to(1, Nanos(70)), Nanos());
+  EXPECT_EQ(line.move_to(2, Nanos(70)), Nanos(70));
+  EXPECT_EQ(line.move_to(1, Nanos(70)), Nanos(70));
 }
 
 // A thief takes 100 ns, and 1000 for each request beyond the first.

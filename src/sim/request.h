@@ -29,6 +29,8 @@ struct alignas(limits::kCacheLineBytes) SimRequest : RequestState {
   uint32_t last_on = 0;          // the worker that has it, or had it last; has_started says if any
   uint32_t session = 0;          // of an elastic server (sim/elastic_server.h)
   bool measured = false;         // arrived after the warm-up
+  bool has_yielded = false;      // at its next critical section, whose lock it found taken
+  uint16_t sections = 0;         // critical ones that it has entered
 
   // The request that was sent as `offer`, the run's number `number`, can be seen by software.
   void arrive(const Offer& offer, uint64_t number, Instant now, Instant warm_at) {

@@ -26,6 +26,7 @@
 #include "sim/manager_network.h"
 #include "sim/nic.h"
 #include "sim/queue_set.h"
+#include "sim/shared_line.h"
 #include "sim/type_totals.h"
 
 namespace rubato::sim {
@@ -57,6 +58,8 @@ class SimHost {
                           declaration.sharing == Sharing::kStealable &&
                           costs.worker.stolen_from > Nanos();
       stolen_until_.emplace_back(steals ? workers : 0, Instant::never());
+      const bool has_lines = costs.worker.shared_line > Nanos();
+      lines_.emplace_back(has_lines ? queue_count_of(policy, declaration, workers) : 0);
     }
   }
 
@@ -295,6 +298,7 @@ class SimHost {
   void spend_on(QueueRef q, const Price& price, const Price& ordered) {
     if (kIdeal) return;
     regain(q);
+    get_line(q);
     if (alone_until_[q.declaration].empty()) return meter_.spend(price);
     // What one decision does with the queue keeps it for as long in all, from now on: the gaps
     // between are others'.
@@ -317,6 +321,16 @@ class SimHost {
     meter_.spend(std::max(Nanos(), stolen_until - event_time() - meter_.spent()));
     meter_.spend(costs().worker.stolen_from);
     stolen_until = Instant::never();
+  }
+  // Costs::Worker::shared_line. As above the gaps between two steps of a decision are others'.
+  void get_line(QueueRef q) {
+    if (lines_[q.declaration].empty()) return;
+    QueueLine& queue = lines_[q.declaration][q.index];
+    const Nanos transfer = queue.line.move_to(caller_, costs().worker.shared_line);
+    if (transfer == Nanos()) return;
+    meter_.spend(std::max(Nanos(), queue.free_at - event_time() - meter_.spent()));
+    meter_.spend(transfer);
+    queue.free_at = std::max(queue.free_at, event_time()) + transfer;
   }
   template <auto kTake>
   Job* take_from(QueueRef q) {
@@ -348,6 +362,11 @@ class SimHost {
       trace()->depth(P::kQueues[q.declaration].name, q.index, event_time(), queues_.at(q).depth());
   }
 
+  struct QueueLine {
+    SharedLine line;
+    Instant free_at;  // when the last transfer is over
+  };
+
   const Prices& costs_;
   uint32_t workers_;
   const BitRing& idle_;
@@ -371,6 +390,7 @@ class SimHost {
   // The same of queues that others steal from: until when the last did; never = nobody has since
   // its worker used the queue.
   std::vector<std::vector<Instant>> stolen_until_;
+  std::vector<std::vector<QueueLine>> lines_;
   TypeTotals totals_;
 };
 

@@ -22,6 +22,7 @@
 #include "sched/look_stride.h"
 #include "sim/context.h"
 #include "sim/core_allocation.h"
+#include "sim/critical_sections.h"
 #include "sim/platform.h"
 #include "sim/request.h"
 
@@ -168,9 +169,12 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       case Next::kSliceEnd:
         return slice_end();
       case Next::kNotified:
+        notice_at_ = Instant::never();
         host().call_as(id_);
         meter().spend(costs().preemption.receive);
         return preempt();
+      case Next::kSection:
+        return come_to_section();
       case Next::kChoose:
         host().call_as(id_);
         return choose_now();
@@ -303,6 +307,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     kFinish,
     kSliceEnd,
     kNotified,
+    kSection,
     kChoose,
     kLook,
     kAsk,
@@ -526,7 +531,22 @@ class alignas(limits::kCacheLineBytes) SimWorker {
                           : context_.timer_core.until_seen());
     }
     const bool cut = seen < finish_at_ && !skips_slices();
-    schedule(cut ? Next::kSliceEnd : Next::kFinish, cut ? seen : finish_at_);
+    schedule_step(cut ? Next::kSliceEnd : Next::kFinish, cut ? seen : finish_at_);
+  }
+
+  // A critical section that begins before the step is the next one; a cut waits for the end of the
+  // section that it falls into.
+  void schedule_step(Next next, Instant at) {
+    has_sections() ? schedule_by_sections(next, at) : schedule(next, at);
+  }
+  [[gnu::noinline]] void schedule_by_sections(Next next, Instant at) {
+    at = std::max(at, section_end_);
+    if (at >= finish_at_) {
+      next = Next::kFinish;
+      at = finish_at_;
+    }
+    const Nanos work = work_to_section();
+    work < at - slice_start_ ? schedule(Next::kSection, slice_start_ + work) : schedule(next, at);
   }
 
   // At an end of a slice at which nothing waits nothing happens, so it needs no event: until a
@@ -561,11 +581,12 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // is none at its very end.
   void schedule_checkpoint() {
     const Costs::Preemption& price = costs().preemption;
-    const Nanos left = running_->left;
+    const bool to_section = has_sections() && work_to_section() < running_->left;
+    const Nanos left = to_section ? work_to_section() : running_->left;
     const bool ends = slice_end_ != Instant::never();
     Instant last_look = read_;
     int64_t stride = ends ? 0 : sched::kFirstRareStride;
-    for (Nanos work = price.checkpoints * (stride + 1); work < left;
+    for (Nanos work = first_look(price.checkpoints * (stride + 1)); work < left;
          work += price.checkpoints * (stride + 1)) {
       const Instant at = slice_start_ + work + looked_;
       const Instant reading = at + costs().worker.read_clock;
@@ -580,10 +601,71 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       looked_ += meter().draw(price.check, price.check_spread);
     }
     finish_at_ = slice_start_ + left + looked_;
-    schedule(Next::kFinish, finish_at_);
+    schedule(to_section ? Next::kSection : Next::kFinish, finish_at_);
+  }
+  // After so much work, or that much after the critical section that the slice begins with: at its
+  // end already if the slice is over by then.
+  Nanos first_look(Nanos work) const {
+    if (!has_sections() || section_end_ <= slice_start_) return work;
+    const Nanos in_section = section_end_ - slice_start_;
+    return section_end_ >= slice_end_ ? in_section : in_section + work;
   }
 
+  // ---- Critical sections ----------------------------------------------------------------------
+
+  bool has_sections() const { return !Server::kIdeal && costs().critical_sections.count > 0; }
+  // From the beginning of the slice; without end after the last one.
+  Nanos work_to_section() const {
+    const Prices::CriticalSections& sections = costs().critical_sections;
+    const SimRequest& request = *running_;
+    if (request.sections == sections.count) return Nanos::max();
+    const Nanos done = request.service - request.left;
+    return section_start(sections, request.service, request.sections) - done;
+  }
+
+  // The slice goes on in the section, once the worker has the lock.
+  [[gnu::noinline]] void come_to_section() {
+    SimRequest& request = *running_;
+    const Prices::CriticalSections& sections = costs().critical_sections;
+    SectionLock& lock = context_.section_lock;
+    const bool taken = sections.lock == Lock::kYield && lock.is_taken(now());
+    if (taken && !std::exchange(request.has_yielded, true)) return yield_for_lock();
+    counts_readings() ? count_work(request) : leave_slice(request);
+    const Nanos length = section_length(sections, request.service);
+    slice_start_ = now();
+    if (sections.lock != Lock::kNone) {
+      slice_start_ = lock.take(id_, now(), length, costs().worker.shared_line);
+    }
+    overhead_ += slice_start_ - now();
+    if (!counts_readings()) read_ = served_from_ = slice_start_;
+    request.has_yielded = false;
+    ++request.sections;
+    section_end_ = slice_start_ + length;
+    finish_at_ = slice_start_ + request.left;
+    notice_at_ == Instant::never() ? schedule_slice() : schedule_notice();
+  }
+
+  // Once per section: two that wait would else take turns without end, where that is for free.
+  void yield_for_lock() {
+    context_.section_lock.note_yield();
+    host().call_as(id_);
+    read_clock();
+    feel_late_notice();
+    SimRequest* const request = std::exchange(running_, nullptr);
+    leave_slice(*request);
+    ++context_.suspended;
+    trace_slice(*request, Trace::End::kPreempted);
+    core_.wait_for_lock(*request, false);
+    meter().spend(costs().worker.fresh_fiber);
+    has_just_cut_ = true;
+    choose();
+    pool_.offer_polled();
+  }
+
+  // ---- Ends of requests and slices ------------------------------------------------------------
+
   void finish() {
+    if (!Server::kIdeal) feel_late_notice();
     SimRequest* const request = std::exchange(running_, nullptr);
     RUBATO_DCHECK(request != nullptr && worked() == request->left);
     if (kSkips && context_.skips.has(id_)) end_skipping(finish_at_ - Nanos(1));
@@ -639,21 +721,25 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     finish();
   }
 
-  // A notification that comes after the request is done interrupts the next request.
   void notify() {
     const Costs::Preemption& price = costs().preemption;
     const Nanos send = meter().draw(price.send);
     const Instant sent = price.clock == Clock::kDispatcher
                              ? context_.dispatcher.occupy(now(), send)
                              : context_.timer_core.occupy(now(), send);
-    const Instant noticed = sent + meter().draw(price.propagation);
+    notice_at_ = sent + meter().draw(price.propagation);
     slice_end_ = Instant::never();
-    if (noticed >= finish_at_) {
-      context_.timer_core.note_late();
-      owe(price.receive.typical + price.done.typical);
-      return schedule(Next::kFinish, finish_at_);
-    }
-    schedule(Next::kNotified, noticed);
+    schedule_notice();
+  }
+  void schedule_notice() {
+    const bool late = notice_at_ >= finish_at_;
+    schedule_step(late ? Next::kFinish : Next::kNotified, late ? finish_at_ : notice_at_);
+  }
+  // One that comes after the request is done, or has left, interrupts the next request.
+  void feel_late_notice() {
+    if (std::exchange(notice_at_, Instant::never()) == Instant::never()) return;
+    context_.timer_core.note_late();
+    owe(costs().preemption.receive.typical + costs().preemption.done.typical);
   }
 
   // The request goes back, and the worker chooses again; others may be faster to find it. If its
@@ -714,6 +800,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     served_from_ = served_from_ + length;
     read_ = read_ + length;
     finish_at_ = finish_at_ + length;
+    section_end_ = section_end_ + length;
+    if (notice_at_ != Instant::never()) notice_at_ = notice_at_ + length;
     if (slice_end_ != Instant::never()) slice_end_ = slice_end_ + length;
   }
 
@@ -794,6 +882,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   Nanos overhead_;
   Nanos looked_;                             // of this slice, at checkpoints
+  Instant notice_at_ = Instant::never();     // when the worker will be told that its slice is over
+  Instant section_end_;                      // of the critical section that was entered last
   Instant read_;                             // when the worker read its clock last
   Instant served_from_;                      // the reading from which the request's service counts
   Instant next_round_;                       // of an idle worker that goes round; and how long one

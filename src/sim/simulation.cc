@@ -8,6 +8,7 @@
 #include "overload/cores/rule.h"
 #include "policy/aliases.h"
 #include "policy/unit.h"
+#include "sim/critical_sections.h"
 #include "sim/event_queue.h"
 #include "sim/hosted_server.h"
 #include "sim/hyperthreads.h"
@@ -27,8 +28,9 @@ Status check(const Setup& setup) {
     return Error{"workers: takes 1 to " + std::to_string(limits::kSimulatedWorkers)};
   }
   if (Status fit = check_stalls(setup.costs.stalls); !fit) return fit;
-  if (const Status fit = check_hyperthreads(setup.costs); !fit) {
-    return Error{"costs: " + fit.error()};
+  for (const Status& fit :
+       {check_hyperthreads(setup.costs), check_critical_sections(setup.costs)}) {
+    if (!fit) return Error{"costs: " + fit.error()};
   }
   const uint32_t threads = setup.costs.hyperthreads.threads;
   if (threads > 0 && threads < setup.workers) {
@@ -56,6 +58,9 @@ Status check_elastic(const Setup& setup) {
     return Error{"sessions: takes 1 to " + std::to_string(ClientSettings::kMostSessions)};
   }
   if (elastic.guaranteed > setup.workers) return Error{"guaranteed: there are fewer workers"};
+  if (setup.costs.critical_sections.lock == Lock::kYield) {
+    return Error{"costs: critical_sections.lock = \"yield\" does not go with sessions and cores"};
+  }
   if (has_dispatcher(setup.costs)) {
     return Error{"costs: sessions and cores do not go with a machine that has a dispatcher"};
   }
