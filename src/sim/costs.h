@@ -84,7 +84,7 @@ enum class Placement : uint8_t {
 enum class Lock : uint8_t {
   kNone,   // nothing: its sections are its own, such as calls of an allocator
   kSpin,   // it takes the lock of all workers, for which it waits on its worker
-  kYield,  // the same, but if it finds it taken, its worker serves another one before it waits
+  kYield,  // the same, but where a long one finds it taken, its worker first serves another one
 };
 
 // How long a stall lasts.

@@ -320,14 +320,16 @@ TEST(Engine, a_lock_is_one_workers_at_a_time) {
   EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 0), kService);
 }
 
-// Two requests find the lock taken at worker 1. Each gives way to the other, at 30 ns; the first
-// then waits on the worker, and the second comes back at 3010.
-TEST(Engine, a_request_that_yields_for_a_lock_lets_the_next_one_run_and_then_waits) {
+// Two long requests find the lock taken at worker 1. Each gives way to the other, at 30 ns; one
+// then waits on the worker, and the other comes back at 3010.
+TEST(Engine, a_long_request_that_yields_for_a_lock_lets_another_run_first) {
   sim::Setup setup = scripted(2, {{1000, kService}, {1000, 1000}, {1000, 500}});
   setup.costs.critical_sections = {.count = 1, .length = Nanos(1000), .lock = Lock::kYield};
   setup.costs.worker.take = price(10);
   setup.costs.worker.fresh_fiber = price(30);
   setup.costs.worker.resume = price(20);
+  EXPECT_EQ(more(run<Cfcfs>(setup), "lock_yields"), 0u);
+  setup.long_over = Nanos(1);
   const Outcome outcome = run<Cfcfs>(setup);
   EXPECT_EQ(more(outcome, "lock_yields"), 2u);
   EXPECT_EQ(more(outcome, "lock_waits"), 1u);

@@ -348,8 +348,8 @@ void explain_sections(const Costs::CriticalSections& sections, Lines& lines) {
       return;
     case Lock::kYield:
       lines.emplace_back("critical sections take one lock, in the order in which requests come to "
-                         "them; a request that finds it taken first lets its worker serve another "
-                         "one, and then waits on it");
+                         "them; a request that finds it taken waits on its worker, but a long one "
+                         "first lets that serve another one");
       return;
   }
 }

@@ -73,7 +73,7 @@ TEST(Explain, critical_sections_and_shared_lines_are_told_where_there_are_any) {
   setup.costs.critical_sections.lock = Lock::kSpin;
   EXPECT_TRUE(says(setup, "waits on its worker"));
   setup.costs.critical_sections.lock = Lock::kYield;
-  EXPECT_TRUE(says(setup, "first lets its worker serve another one"));
+  EXPECT_TRUE(says(setup, "a long one first lets that serve another one"));
   setup.costs.worker.shared_line = Nanos(70);
   EXPECT_TRUE(says(setup, "no lock waits but for the line of a queue that another worker used "
                           "last, which costs a put or take 70 ns more, one worker after the "

@@ -628,8 +628,9 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     SimRequest& request = *running_;
     const Prices::CriticalSections& sections = costs().critical_sections;
     SectionLock& lock = context_.section_lock;
-    const bool taken = sections.lock == Lock::kYield && lock.is_taken(now());
-    if (taken && !std::exchange(request.has_yielded, true)) return yield_for_lock();
+    const bool yields = sections.lock == Lock::kYield && request.job_class == JobClass::kLong &&
+                        lock.is_taken(now());
+    if (yields && !std::exchange(request.has_yielded, true)) return yield_for_lock();
     counts_readings() ? count_work(request) : leave_slice(request);
     const Nanos length = section_length(sections, request.service);
     slice_start_ = now();
