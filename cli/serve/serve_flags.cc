@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/log.h"
 #include "cli/common/command_registry.h"
 #include "cli/common/config_file.h"
 #include "cli/common/environment.h"
@@ -175,6 +176,7 @@ void use_ports(ServeOptions& o) {
   o.tcp.max_flows = server.max_connections;
   o.tcp.idle_timeout = server.idle_timeout;
   o.tcp.busy_poll = server.busy_poll;
+  o.tcp.zerocopy_above = server.zerocopy_above;
   o.tcp.date_backlog = o.runtime.goes_by_waits();
   o.serving.metrics_bind = server.metrics_bind;
   o.serving.metrics_port = server.metrics_port;
@@ -253,6 +255,12 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
   if (Status token = resolve_token(command, o); !token.ok()) return token;
   if (Status resolved = resolve_recording(command, o); !resolved.ok()) return resolved;
   return resolve_otlp(o);
+}
+
+void warn_of_copies(const ServeOptions& options, const TcpDatapath& tcp) {
+  if (options.server.zerocopy_above == 0 || tcp.sends_in_place()) return;
+  log_line(LogLevel::kWarning, LogEvent::kStart,
+           "the kernel copies all replies: it has no MSG_ZEROCOPY for --zerocopy-above");
 }
 
 Error option_error(const std::string& message) {

@@ -55,6 +55,9 @@ Status finish_serve_options(CommandLine& command, ServeOptions& options);
 // The preemption mechanism, for the start line: "preempt checkpoint (auto)".
 std::string preemption_text(const ServeOptions& options);
 
+// Says so where the kernel cannot do as --zerocopy-above says.
+void warn_of_copies(const ServeOptions& options, const TcpDatapath& tcp);
+
 // Turns a message of Runtime::create, which names a field, into one that names the option:
 // "max_fibers: ..." becomes "--max-fibers: ...".
 Error option_error(const std::string& message);

@@ -393,6 +393,7 @@ int KvCommand::serve(Reloader& reloader) {
     return why.empty() ? why : "writes fail: " + why;
   };
   tell_what_is_kept(command);
+  warn_of_copies(options(), **datapath);
   warn_of_open_door(command);
   warn_of_closed_door(command, application.server().config());
   limit_connections(command, **datapath, application.server());

@@ -116,6 +116,7 @@ int SpinCommand::serve(Reloader& reloader, Datapath& network, TcpDatapath* tcp,
                   options.runtime.workers, preemption_text(options),
                   net_worker_ ? "a net worker, " + where : where);
   if (tcp != nullptr) {
+    warn_of_copies(options, *tcp);
     options.serving.connections.wanted = options.server.max_connections;
     options.serving.connections.report = [tcp, &options](uint32_t most) {
       tcp->set_max_flows(std::min(most, options.server.max_connections));
@@ -157,6 +158,7 @@ int SpinCommand::serve_datagrams(Reloader& reloader) {
 const char* option_of_tcp(const ServeOptions& options) {
   if (!options.handover.empty()) return "--handover";
   if (options.server.incoming_cpu) return "--incoming-cpu";
+  if (options.server.zerocopy_above > 0) return "--zerocopy-above";
   return options.server.busy_poll > Nanos() ? "--busy-poll" : nullptr;
 }
 

@@ -120,6 +120,10 @@ struct DatapathStats {
   uint64_t requests = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
+  // As in ZerocopyCounts (sent_pages.h).
+  uint64_t zerocopy_sends = 0;
+  uint64_t zerocopy_copied = 0;
+  uint64_t zerocopy_refused = 0;
 };
 
 class Datapath {

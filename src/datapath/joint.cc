@@ -15,7 +15,7 @@ namespace rubato {
 namespace {
 
 void add(const DatapathStats& more, DatapathStats& sum) {
-  static_assert(sizeof(DatapathStats) == 12 * sizeof(uint64_t), "one that is not added here");
+  static_assert(sizeof(DatapathStats) == 15 * sizeof(uint64_t), "one that is not added here");
   sum.flows_open += more.flows_open;
   sum.flows_accepted += more.flows_accepted;
   sum.flows_refused += more.flows_refused;
@@ -28,6 +28,9 @@ void add(const DatapathStats& more, DatapathStats& sum) {
   sum.requests += more.requests;
   sum.input_bytes += more.input_bytes;
   sum.output_bytes += more.output_bytes;
+  sum.zerocopy_sends += more.zerocopy_sends;
+  sum.zerocopy_copied += more.zerocopy_copied;
+  sum.zerocopy_refused += more.zerocopy_refused;
 }
 
 }  // namespace

@@ -82,6 +82,10 @@ void OwnerQueue::sweep(Instant now, size_t most, Nanos timeout) {
     registry_.sweep(~size_t{0}, now, rule);
     return;
   }
+  if (now - last_trim_ >= kShrinkAfter) {
+    last_trim_ = now;
+    host_.sent_pages.pool.trim();
+  }
   const Nanos since = now - last_sweep_;
   if (since < kSweepStep) return;
   last_sweep_ = now;
@@ -98,6 +102,10 @@ void OwnerQueue::add_to(DatapathStats& stats) const {
   stats.flows_input_limit += host_.input_limit.load(std::memory_order_relaxed);
   stats.flows_steered += host_.steered.load(std::memory_order_relaxed);
   stats.flows_unsteered += host_.unsteered.load(std::memory_order_relaxed);
+  const ZerocopyCounts& counts = host_.sent_pages.counts;
+  stats.zerocopy_sends += counts.sends.load(std::memory_order_relaxed);
+  stats.zerocopy_copied += counts.copied.load(std::memory_order_relaxed);
+  stats.zerocopy_refused += counts.refused.load(std::memory_order_relaxed);
 }
 
 }  // namespace rubato

@@ -64,6 +64,7 @@ class OwnerQueue {
   FlowRegistry registry_;
   StreamFlow* yielded_ = nullptr;  // taken from the host's list, not yet advanced
   Instant last_sweep_;
+  Instant last_trim_;
   alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
   std::atomic<bool> left_over_{false};  // mirrors yielded_ for other threads
   std::atomic<uint64_t> timed_out_{0};

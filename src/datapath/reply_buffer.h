@@ -4,8 +4,8 @@
 // to the buffer, and the datapath drains it. It has one owner at a time, so it is plain memory. It
 // is bounded, by a limit of its own and by the memory of the server: an append past these, or for
 // which the heap has nothing, drops the bytes and marks the buffer overflowed, and the datapath
-// then closes the flow and counts it, unless the worker takes back what it has appended. Unit:
-// bytes.
+// then closes the flow and counts it, unless the worker takes back what it has appended. A large
+// one may be in pages that the kernel sends in place (sent_pages.h). Unit: bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,11 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "base/memory_account.h"
+#include "datapath/sent_pages.h"
 
 namespace rubato {
 
@@ -30,6 +32,8 @@ class ReplyBuffer {
   // In memory of somebody else, for as long as that is lent: it holds no more than that.
   explicit ReplyBuffer(std::span<char> lent)
       : data_(lent.data()), share_(nullptr), capacity_(lent.size()), limit_(lent.size()) {}
+  // Large replies are to be in these. Requires that the buffer is new.
+  void use(std::unique_ptr<SentPages> pages) { pages_ = std::move(pages); }
   ReplyBuffer(ReplyBuffer&&) = default;
   ReplyBuffer& operator=(ReplyBuffer&&) = default;
 
@@ -71,7 +75,9 @@ class ReplyBuffer {
     RUBATO_DCHECK(size <= this->size());
     begin_ += size;
     consumed_ += size;
-    if (begin_ == end_) begin_ = end_ = 0;
+    if (begin_ != end_) return;
+    begin_ = end_ = 0;
+    if (is_read()) drop();
   }
 
   // The position behind what was appended so far, for take_back, and behind what has left.
@@ -85,23 +91,26 @@ class ReplyBuffer {
     return true;
   }
 
-  // Gives memory back when an emptied buffer has grown past `keep_bytes`.
+  // Gives memory back when an emptied buffer has grown past `keep_bytes`, and pages that the kernel
+  // has done with; with keep_bytes = 0 also those that it still reads.
   void shrink(size_t keep_bytes) {
-    if (!empty() || capacity_ <= keep_bytes) return;
-    own_.reset();
-    data_ = nullptr;
-    capacity_ = 0;
-    static_cast<void>(share_.resize(0));
+    if (pages_ != nullptr) pages_->give_back(keep_bytes == 0);
+    if (empty() && capacity_ > keep_bytes) drop();
   }
 
  private:
   size_t limit() const;
   bool grow(size_t size);
   bool set_capacity(size_t bytes);
+  char* take_heap(size_t bytes);
+  void drop();
+  // By the kernel: what has left may not be overwritten.
+  bool is_read() const { return pages_ != nullptr && pages_->is_read(); }
 
   std::unique_ptr<char[]> own_;
-  char* data_ = nullptr;  // own_, or lent
-  MemoryShare share_;
+  std::unique_ptr<SentPages> pages_;  // null = none
+  char* data_ = nullptr;  // own_, of pages_, or lent
+  MemoryShare share_;     // of own_
   size_t begin_ = 0;
   size_t end_ = 0;
   size_t capacity_ = 0;

@@ -34,6 +34,7 @@ struct ServerOptions {
   Nanos idle_timeout;
   bool incoming_cpu = false;
   Nanos busy_poll;
+  size_t zerocopy_above = 0;
   size_t max_request_bytes = size_t{16} << 20;
   size_t max_reply_bytes = size_t{256} << 20;
   std::string metrics_bind = "127.0.0.1";
@@ -54,20 +55,18 @@ struct ServerOptions {
   static void visit(ServerOptions& o, V&& v);
 
  private:
+  static constexpr OptionHosts kLive = kServe | kLibrary;
+  static constexpr double kGiB = 1 << 30;
+
+  template <class V>
+  static void visit_connections(ServerOptions& o, V& v);
   // Those of what is recorded.
   template <class V>
-  static void visit_files(ServerOptions& o, V&& v);
+  static void visit_files(ServerOptions& o, V& v);
 };
 
 template <class V>
-void ServerOptions::visit(ServerOptions& o, V&& v) {
-  constexpr OptionHosts kLive = kServe | kLibrary;
-  constexpr double kMostPort = 65535;
-  constexpr double kGiB = 1 << 30;
-  v(OptionInfo{"transport", "", 0, 0, "where requests come from", kLibrary}, o.transport);
-  v(OptionInfo{"bind", "", 0, 0, "address or host name to listen on; * = all addresses", kLive},
-    o.bind);
-  v(OptionInfo{"port", "", 0, kMostPort, "TCP port; 0 = any free one", kLive}, o.port);
+void ServerOptions::visit_connections(ServerOptions& o, V& v) {
   v(OptionInfo{"max_connections", "", 1, 1e6,
                "connections at most, fewer where the system allows no more; what comes beyond is "
                "closed and counted",
@@ -87,6 +86,22 @@ void ServerOptions::visit(ServerOptions& o, V&& v) {
                "net.core.busy_poll says",
                kServe},
     o.busy_poll);
+  v(OptionInfo{"zerocopy_above", "B", 0, kGiB,
+               "the kernel sends replies over TCP of so many bytes or more from where they are, "
+               "without a copy, where the card can (MSG_ZEROCOPY, 16KiB is a good value; not with "
+               "TLS); 0 = it copies",
+               kServe},
+    o.zerocopy_above);
+}
+
+template <class V>
+void ServerOptions::visit(ServerOptions& o, V&& v) {
+  constexpr double kMostPort = 65535;
+  v(OptionInfo{"transport", "", 0, 0, "where requests come from", kLibrary}, o.transport);
+  v(OptionInfo{"bind", "", 0, 0, "address or host name to listen on; * = all addresses", kLive},
+    o.bind);
+  v(OptionInfo{"port", "", 0, kMostPort, "TCP port; 0 = any free one", kLive}, o.port);
+  visit_connections(o, v);
   v(OptionInfo{"max_request", "B", 1, kGiB,
                "a larger request is refused, and its connection closed", kLibrary},
     o.max_request_bytes);
@@ -122,9 +137,8 @@ void ServerOptions::visit(ServerOptions& o, V&& v) {
 }
 
 template <class V>
-void ServerOptions::visit_files(ServerOptions& o, V&& v) {
+void ServerOptions::visit_files(ServerOptions& o, V& v) {
   constexpr double kMiB = 1 << 20;
-  constexpr double kGiB = 1 << 30;
   v(OptionInfo{"trace_file", "", 0, 0,
                "file of a trace of what the workers do, for Perfetto, from the start; empty = none",
                kLibrary},

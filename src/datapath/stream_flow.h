@@ -37,6 +37,7 @@
 #include "datapath/flow_route.h"
 #include "datapath/input_buffer.h"
 #include "datapath/push_list.h"
+#include "datapath/sent_pages.h"
 #include "metrics/counter.h"
 
 namespace rubato {
@@ -66,6 +67,7 @@ struct FlowHost {
   std::atomic<uint64_t> input_limit{0};  // also for want of memory
   std::atomic<uint64_t> steered{0};    // flows that came here from elsewhere
   std::atomic<uint64_t> unsteered{0};  // flows that came back
+  SentPages::Host sent_pages;
 };
 
 // The result of one receive or send.
@@ -237,6 +239,9 @@ class StreamFlow : public Request {
   virtual bool rewire(FlowHost& from, FlowHost& to) = 0;
   // Ends the events of a closed flow's wire, which went to `queue` so far.
   virtual void unwire(FlowHost& queue) = 0;
+
+  // Large replies are to be in these pages, which the wire sends from.
+  void use(std::unique_ptr<SentPages> pages) { reply_buffer_.use(std::move(pages)); }
 
   // A wire with a handshake, such as TLS: it is to come, and is done. Such a wire may wait for room
   // although there is no reply.

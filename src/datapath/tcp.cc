@@ -114,6 +114,8 @@ void TcpDatapath::set_max_flows(uint32_t flows) {
 
 uint32_t TcpDatapath::queues() const { return static_cast<uint32_t>(queues_.size()); }
 
+bool TcpDatapath::sends_in_place() const { return queues_.front()->sends_in_place(); }
+
 DatapathQueue& TcpDatapath::queue(WorkerId worker) { return *queues_[worker.value]; }
 
 Nanos TcpDatapath::begin_drain() {

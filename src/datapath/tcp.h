@@ -58,6 +58,9 @@ struct TcpOptions {
   // CPU goes to any. Empty = all to any.
   std::vector<uint32_t> cpus;
   Nanos busy_poll;                 // in receives and waits, of the card's queue; zero = unset
+  // Replies of so many bytes or more are sent in place, without a copy in the kernel
+  // (sent_pages.h); 0 = none. Not to clients with TLS.
+  size_t zerocopy_above = 0;
   bool kernel_timestamps = true;   // date unpolled requests by the kernel's receive time
   bool date_backlog = false;       // also those that a full poll has left in the kernel
 };
@@ -74,6 +77,9 @@ class TcpDatapath : public Datapath {
   uint16_t port() const { return ports_.front(); }
   // The first port, then those of TcpOptions::more_ports.
   std::span<const uint16_t> ports() const { return ports_; }
+
+  // False: the kernel does not know zerocopy_above, and copies. Any thread.
+  bool sends_in_place() const;
 
   uint32_t queues() const override;
   DatapathQueue& queue(WorkerId worker) override;

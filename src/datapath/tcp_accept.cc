@@ -65,6 +65,7 @@ void TcpQueue::admit(Fd socket, const SocketAddress& from, uint32_t port, Instan
   auto flow = std::make_unique<TcpFlow>(owner_queue_.host(), peer.flow, peer.address, now,
                                         std::move(socket), options.kernel_timestamps,
                                         std::move(tls));
+  if (sends_in_place_ && !has_tls(port)) flow->send_in_place(options.zerocopy_above);
   if (session != nullptr) flow->attach(std::move(session));
   if (flow->session_ptr() == nullptr || !watch(*flow)) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);

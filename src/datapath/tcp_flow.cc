@@ -26,6 +26,26 @@ Transfer outcome(ssize_t n, bool receiving) {
 
 }  // namespace
 
+// The pages outlive the socket, which has their last reports.
+TcpFlow::~TcpFlow() {
+  if (pages_ != nullptr) pages_->give_back(true);
+}
+
+void TcpFlow::send_in_place(size_t least_bytes) {
+  FlowHost& host = owner_queue();
+  auto pages =
+      std::make_unique<SentPages>(fd(), least_bytes, host.sent_pages, host.limits.memory);
+  pages_ = pages.get();
+  use(std::move(pages));
+}
+
+// A connection that is gone is hung up, too.
+uint32_t TcpFlow::without_reports(uint32_t events) {
+  if (pages_ == nullptr || (events & (EPOLLERR | EPOLLHUP)) != EPOLLERR) return events;
+  pages_->note_reports();
+  return events & ~uint32_t{EPOLLERR};
+}
+
 Transfer TcpFlow::receive(char* to, size_t room, bool exact, Instant& when) {
   if (tls_ != nullptr) return receive_tls(to, room, exact, when);
   const ssize_t n = exact && timestamps_ ? receive_dated(fd(), to, room, when)
@@ -42,6 +62,7 @@ Transfer TcpFlow::receive_tls(char* to, size_t room, bool exact, Instant& when) 
 }
 
 Transfer TcpFlow::transmit(std::string_view bytes) {
+  if (pages_ != nullptr) return outcome(pages_->send(bytes), false);
   if (tls_ == nullptr) return outcome(send_bytes(fd(), bytes), false);
   const Transfer sent = tls_->transmit(bytes);
   note_handshake();

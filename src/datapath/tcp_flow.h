@@ -23,8 +23,17 @@ class TcpFlow final : public StreamFlow {
     if (tls_ != nullptr) note_opening();
   }
 
+  ~TcpFlow() override;
+
   int fd() const { return socket_.get(); }
   void abort() override;
+
+  // Replies of `least_bytes` or more are sent in place from now on. Called once, before a poller
+  // sees the flow. Requires that the socket may (allow_sends_in_place) and has no TLS.
+  void send_in_place(size_t least_bytes);
+  // What the wire's events say of the client, as flags of epoll. Reports of sends, which the kernel
+  // shows as errors, are taken out and noted. Any thread that keeps the flow from being freed.
+  uint32_t without_reports(uint32_t events);
 
  protected:
   Transfer receive(char* to, size_t room, bool exact, Instant& when) override;
@@ -40,6 +49,7 @@ class TcpFlow final : public StreamFlow {
   Fd socket_;
   const bool timestamps_;
   const std::unique_ptr<TlsSession> tls_;
+  SentPages* pages_ = nullptr;  // of the reply buffer; null = nothing is sent in place
 };
 
 }  // namespace rubato

@@ -60,7 +60,13 @@ Status TcpQueue::start(std::vector<Fd> listeners) {
     return Error{std::string("cannot set up epoll: ") + std::strerror(errno)};
   }
   last_poll_ = datapath_now();
+  sends_in_place_ = shared_.options.zerocopy_above > 0 && allow_in_place();
   return use_busy_poll(shared_.options.busy_poll);
+}
+
+bool TcpQueue::allow_in_place() {
+  return std::all_of(listeners_.begin(), listeners_.end(),
+                     [](const Fd& listener) { return allow_sends_in_place(listener.get()); });
 }
 
 Status TcpQueue::use_busy_poll(Nanos length) {
@@ -138,20 +144,24 @@ uint32_t TcpQueue::take_event(const epoll_event& event, std::span<Request*> out,
     return 0;
   }
   auto& flow = *static_cast<TcpFlow*>(event.data.ptr);
-  if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) {
+  const uint32_t events = flow.without_reports(event.events);
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
     flow.note_client(ClientState::kGone);
-  } else if ((event.events & EPOLLRDHUP) != 0) {
+  } else if ((events & EPOLLRDHUP) != 0) {
     flow.note_client(ClientState::kHalfClosed);
   }
-  if (flow.opening() && event.events != EPOLLOUT) ++handshakes_;
-  return flow.on_event(owner_queue_.host(), out, now, late, event.events == EPOLLOUT);
+  const bool no_input = (events & ~uint32_t{EPOLLOUT}) == 0;
+  if (flow.opening() && !no_input) ++handshakes_;
+  return flow.on_event(owner_queue_.host(), out, now, late, no_input);
 }
 
 void TcpQueue::look_at_client(Request& request) {
   auto& flow = static_cast<TcpFlow&>(StreamFlow::of(request));
   pollfd p{flow.fd(), POLLRDHUP, 0};
   if (::poll(&p, 1, 0) <= 0) return;
-  const bool gone = (p.revents & (POLLHUP | POLLERR)) != 0;
+  const uint32_t events = flow.without_reports(static_cast<uint32_t>(p.revents));
+  if (events == 0) return;
+  const bool gone = (events & (EPOLLHUP | EPOLLERR)) != 0;
   flow.note_client(gone ? ClientState::kGone : ClientState::kHalfClosed);
 }
 

@@ -65,6 +65,8 @@ class TcpQueue final : public DatapathQueue {
   FlowHost& host() { return owner_queue_.host(); }
 
   const FlowRegistry& registry() const { return owner_queue_.registry(); }
+  // Large replies of clients without TLS are sent in place. Any thread.
+  bool sends_in_place() const { return sends_in_place_; }
   // Any thread; for stats.
   void add_to(DatapathStats& stats) const;
 
@@ -80,6 +82,7 @@ class TcpQueue final : public DatapathQueue {
   void note_unfinished();
 
   Status use_busy_poll(Nanos length);
+  bool allow_in_place();
   void accept_burst(uint32_t port, Instant now);
   bool accept_one(uint32_t port, Instant now);
   void admit(Fd socket, const SocketAddress& from, uint32_t port, Instant now);
@@ -105,6 +108,7 @@ class TcpQueue final : public DatapathQueue {
   bool left_some_ = false;  // the last poll was full, or had handshakes enough
   uint32_t handshakes_ = 0;  // events of connections at the handshake in this poll
   Instant accept_again_;  // a listener is out of epoll until this time; zero = all are in
+  bool sends_in_place_ = false;  // set once, at the start
   bool accepts_ = true;   // the listeners are in service
   uint32_t next_event_ = 0;
   uint32_t event_count_ = 0;

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -80,6 +81,27 @@ Instant on_process_clock(const timespec& stamp) {
   const Instant present = datapath_now();
   const Nanos ago(to_ns(wall) - to_ns(stamp));
   return ago < Nanos(0) || ago > kOldest ? present : present - ago;
+}
+
+// A time stamp may come first.
+constexpr size_t kReportBytes =
+    CMSG_SPACE(sizeof(timespec)) + CMSG_SPACE(sizeof(sock_extended_err) + sizeof(sockaddr_in6));
+
+bool is_report(const cmsghdr& part, SendReport& report) {
+  const bool is_error = (part.cmsg_level == SOL_IP && part.cmsg_type == IP_RECVERR) ||
+                        (part.cmsg_level == SOL_IPV6 && part.cmsg_type == IPV6_RECVERR);
+  if (!is_error) return false;
+  sock_extended_err found{};
+  std::memcpy(&found, CMSG_DATA(&part), sizeof found);
+  report = {found.ee_info, found.ee_data, (found.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0};
+  return found.ee_origin == SO_EE_ORIGIN_ZEROCOPY;
+}
+
+ssize_t send_with(int fd, std::string_view bytes, int flags) {
+  for (;;) {
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | flags);
+    if (n >= 0 || errno != EINTR) return n;
+  }
 }
 
 }  // namespace
@@ -190,6 +212,10 @@ Status set_busy_wait(int epoll, Nanos length) {
   return system_error("busy_poll: takes Linux 6.9", errno);
 }
 
+bool allow_sends_in_place(int listener) {
+  return set_flag(listener, SOL_SOCKET, SO_ZEROCOPY, 1);
+}
+
 Instant received_at(const msghdr& message, Instant otherwise) {
   msghdr& m = const_cast<msghdr&>(message);  // the macros of some C libraries need it
   for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
@@ -224,10 +250,20 @@ ssize_t receive_dated(int fd, char* to, size_t room, Instant& when) {
   return n;
 }
 
-ssize_t send_bytes(int fd, std::string_view bytes) {
+ssize_t send_bytes(int fd, std::string_view bytes) { return send_with(fd, bytes, 0); }
+
+ssize_t send_in_place(int fd, std::string_view bytes) { return send_with(fd, bytes, MSG_ZEROCOPY); }
+
+bool next_send_report(int fd, SendReport& report) {
+  alignas(cmsghdr) char ancillary[kReportBytes];
   for (;;) {
-    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n >= 0 || errno != EINTR) return n;
+    msghdr message{};
+    message.msg_control = ancillary;
+    message.msg_controllen = sizeof ancillary;
+    if (::recvmsg(fd, &message, MSG_ERRQUEUE) < 0) return false;
+    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+      if (is_report(*c, report)) return true;
+    }
   }
 }
 

@@ -78,6 +78,9 @@ Status set_busy_poll(int socket, Nanos length);
 // The same for waits on an epoll instance, in place of net.core.busy_poll. Takes Linux 6.9.
 Status set_busy_wait(int epoll, Nanos length);
 
+// Connections of the listener may send in place (send_in_place). False: the kernel cannot.
+bool allow_sends_in_place(int listener);
+
 // The time when the kernel received the bytes that a recvmsg with SO_TIMESTAMPNS returned;
 // `otherwise` if the kernel gives no time or an impossible one.
 Instant received_at(const msghdr& message, Instant otherwise);
@@ -88,6 +91,20 @@ Instant received_at(const msghdr& message, Instant otherwise);
 ssize_t receive_bytes(int fd, char* to, size_t room);
 ssize_t receive_dated(int fd, char* to, size_t room, Instant& when);
 ssize_t send_bytes(int fd, std::string_view bytes);
+
+// As send_bytes, but the kernel reads the bytes until it reports that it has done with this send
+// (MSG_ZEROCOPY). ENOBUFS: it has no memory for the report, or may lock no more pages.
+ssize_t send_in_place(int fd, std::string_view bytes);
+
+// The kernel has done with the sends `first` to `last` of a socket, of those that send_in_place
+// took bytes of, from 0 on, modulo 2^32.
+struct SendReport {
+  uint32_t first = 0;
+  uint32_t last = 0;
+  bool copied = false;  // after all
+};
+// False: there is no report now.
+bool next_send_report(int fd, SendReport& report);
 
 // A non-blocking listener on an address that no other socket has; with port 0 on any free port,
 // which `address` then holds.

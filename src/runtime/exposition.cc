@@ -85,6 +85,11 @@ constexpr NamedFlowCounter kFlowCounters[] = {
      &DatapathStats::flows_unsteered},
     {"input_bytes", "Bytes received.", &DatapathStats::input_bytes},
     {"output_bytes", "Bytes sent.", &DatapathStats::output_bytes},
+    {"zerocopy_sends", "Sends by MSG_ZEROCOPY.", &DatapathStats::zerocopy_sends},
+    {"zerocopy_copied", "Of these, sends that the kernel has copied after all.",
+     &DatapathStats::zerocopy_copied},
+    {"zerocopy_refused", "Sends that the kernel refused to make by MSG_ZEROCOPY.",
+     &DatapathStats::zerocopy_refused},
 };
 
 void write_counters(OpenMetrics& out, const RuntimeStats& stats, const DatapathStats& flows) {

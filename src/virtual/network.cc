@@ -394,6 +394,8 @@ int Network::set_option(int fd, int level, int option, const void* value, sockle
   if (level == IPPROTO_UDP || (level == SOL_SOCKET && option == SO_ATTACH_REUSEPORT_EBPF)) {
     return refuse(ENOPROTOOPT);
   }
+  // Bytes are copied into a stream.
+  if (level == SOL_SOCKET && option == SO_ZEROCOPY) return refuse(EOPNOTSUPP);
   if (level == SOL_SOCKET && option == SO_REUSEPORT) find<Socket>(fd)->shares_port = true;
   if (level == SOL_SOCKET && option == SO_RCVTIMEO && length >= sizeof(timeval)) {
     timeval given{};

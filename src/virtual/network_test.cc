@@ -94,6 +94,16 @@ TEST(Network, a_sender_finds_no_room_until_its_bytes_are_read) {
   });
 }
 
+TEST(Network, a_stream_does_not_send_in_place) {
+  run({}, [] {
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    const int yes = 1;
+    EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &yes, sizeof yes), -1);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+    ::close(fd);
+  });
+}
+
 TEST(Network, an_edge_triggered_epoll_reports_each_arrival_once) {
   run({}, [] {
     const int listener = listen_here();

@@ -155,6 +155,9 @@ void stats_section(Server& server, Text& text) {
   text.line("flows_steered", net.flows_steered);
   text.line("flows_unsteered", net.flows_unsteered);
   text.line("flows_migrated", net.flows_migrated);
+  text.line("zerocopy_sends", net.zerocopy_sends);
+  text.line("zerocopy_copied", net.zerocopy_copied);
+  text.line("zerocopy_refused", net.zerocopy_refused);
   text.line("expired_keys", engine.expired);
   text.line("evicted_keys", engine.evicted);
   text.line("keyspace_hits", engine.hits);

@@ -94,6 +94,9 @@ DatapathStats Server::traffic() const {
   now.requests -= from.requests;
   now.input_bytes -= from.input_bytes;
   now.output_bytes -= from.output_bytes;
+  now.zerocopy_sends -= from.zerocopy_sends;
+  now.zerocopy_copied -= from.zerocopy_copied;
+  now.zerocopy_refused -= from.zerocopy_refused;
   return now;
 }
 
