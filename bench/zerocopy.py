@@ -72,7 +72,7 @@ def measure(options, ends, address, args, size, replies):
     server = subprocess.Popen(
         [*ends[0], options.binary, "serve", "kv", "--engine", "memory", "--bind", address,
          "--port", str(PORT), "--workers", "1", "--protected-mode", "no", *args],
-        stdout=subprocess.DEVNULL)
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         subprocess.run([*itself, "0"], check=True)
         used = cpu_seconds(server.pid)
