@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a request of 64 bytes costs `rubato serve spin --udp` in CPU time, on a virtual link between
-two network namespaces, by kernel UDP one datagram at a time, by kernel UDP in batches, by AF_XDP,
-and by DPDK's net_af_xdp; with so many requests in flight, each client with a socket of its own.
-Needs root.
+two network namespaces, by kernel UDP one datagram at a time, by kernel UDP in batches, by AF_XDP
+with and without busy polling, and by DPDK's net_af_xdp; with so many requests in flight, each
+client with a socket of its own. Needs root.
 
 The contenders take turns. Server and generator share one CPU and sleep when they have nothing to
 do, so they mostly take turns too; DPDK's workers, which cannot sleep, nap. What the server's
@@ -25,6 +25,7 @@ CONTENDERS = {
     "udp, one at a time": ("--udp-batch", "1"),
     "udp, batches": (),
     "af_xdp": ("--datapath", "af_xdp:vs"),
+    "af_xdp, busy poll": ("--datapath", "af_xdp:vs", "--busy-poll", "50us"),
     "dpdk": ("--datapath", "dpdk:net_af_xdp0", "--dpdk-nap", "50us", "--dpdk-args",
              "--no-huge -m 128 --no-pci --no-shconf --no-telemetry --log-level=error "
              "--vdev=net_af_xdp0,iface=vs,busy_budget=0"),

@@ -354,13 +354,13 @@ void check_datapath(Settings& s) {
     bad_value("--flows, --closed", fmt::format("take {} at most with --datapath", kMostWirePorts));
   }
   if (s.processes > 1) bad_value("--processes", "is for --datapath kernel: the others have one");
-  if (s.wire.is_dpdk() && s.options.nap) {
+  if (s.wire.over_dpdk() && s.options.nap) {
     bad_value("--nap", "is not for --datapath dpdk, which has nothing to sleep on");
   }
-  if (s.wire.is_dpdk() && !s.agents.empty()) {
+  if (s.wire.over_dpdk() && !s.agents.empty()) {
     bad_value("--agents", "is not for --datapath dpdk");
   }
-  if (s.wire.is_dpdk() && s.difference) bad_value("--difference", "is not for --datapath dpdk");
+  if (s.wire.over_dpdk() && s.difference) bad_value("--difference", "is not for --datapath dpdk");
   s.options.open_wire = wire_opener(s.wire, s.bind_given ? s.agent.host : "");
   if (!s.agents.empty()) return;
   if (const Status way = check_way(s.wire, o.target); !way) bad_value("--datapath", way.error());
@@ -405,7 +405,7 @@ void read_replay(Settings& s) {
 size_t parts_of(const Settings& s) { return s.agents.empty() ? s.processes : s.agents.size(); }
 
 void check_parts(const Settings& s) {
-  if (s.bind_given && !s.wire.is_dpdk()) {
+  if (s.bind_given && !s.wire.over_dpdk()) {
     bad_value("--bind", "is for --agent and --datapath dpdk");
   }
   if (s.agents.empty() != s.token_file.empty()) bad_value("--agents", "takes --token-file, too");

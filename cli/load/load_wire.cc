@@ -61,7 +61,7 @@ load::OpenWire wire_opener(const WireOptions& options, const std::string& bind) 
   return [options, bind](const load::Endpoint& to,
                    uint32_t ports) -> Result<std::unique_ptr<DatagramWire>> {
     WireAddress address{.bind = bind, .port = 0, .ports = static_cast<uint16_t>(ports)};
-    if (options.is_dpdk()) address.port = first_port(ports);
+    if (options.over_dpdk()) address.port = first_port(ports);
     if (!bind.empty()) return open_wire(options, address);
     Result<load::Endpoint> from = load::source_of(to);
     if (!from) return Error{from.error()};

@@ -158,8 +158,7 @@ int SpinCommand::serve_datagrams(Reloader& reloader) {
 const char* option_of_tcp(const ServeOptions& options) {
   if (!options.handover.empty()) return "--handover";
   if (options.server.incoming_cpu) return "--incoming-cpu";
-  if (options.server.zerocopy_above > 0) return "--zerocopy-above";
-  return options.server.busy_poll > Nanos() ? "--busy-poll" : nullptr;
+  return options.server.zerocopy_above > 0 ? "--zerocopy-above" : nullptr;
 }
 
 // The clients have credits only if the server speaks RPC.
@@ -171,6 +170,9 @@ Status SpinCommand::check() {
   const char* const tcp_only = option_of_tcp(options());
   if (receives_datagrams() && tcp_only != nullptr) {
     return Error{std::string(tcp_only) + ": is for TCP, not for --udp or --rpc udp"};
+  }
+  if (receives_datagrams() && options().server.busy_poll > Nanos() && !wire_.over_xdp()) {
+    return Error{"--busy-poll: is for TCP and for --datapath af_xdp:IFACE"};
   }
   if (udp_ && rpc_.spoken()) return Error{"--udp: does not go with --rpc"};
   if (net_worker_ && rpc_.spoken()) return Error{"--net-worker: does not go with --rpc"};

@@ -84,10 +84,12 @@ Status check_order(bool independent, const WireOptions& options, const char* nee
 
 bool WireOptions::takes_interface() const { return !datapath.empty() && datapath != kKernel; }
 
-bool WireOptions::is_dpdk() const { return datapath.starts_with(kDpdk); }
+bool WireOptions::over_xdp() const { return datapath.starts_with(kXdp); }
+
+bool WireOptions::over_dpdk() const { return datapath.starts_with(kDpdk); }
 
 std::string WireOptions::interface() const {
-  return datapath.starts_with(kXdp) ? datapath.substr(kXdp.size()) : "";
+  return over_xdp() ? datapath.substr(kXdp.size()) : "";
 }
 
 Status check_wire_options(bool datagrams, const WireOptions& options, const char* needs) {
@@ -107,14 +109,15 @@ Status check_wire_options(bool datagrams, const WireOptions& options, const char
 
 Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
                                                 const WireAddress& address) {
-  if (options.datapath.starts_with(kXdp)) {
+  if (options.over_xdp()) {
     return open_xdp_wire({.interface = options.interface(),
                           .bind = address.bind,
                           .port = address.port,
                           .queues = address.queues,
-                          .ports = address.ports});
+                          .ports = address.ports,
+                          .busy_poll = address.busy_poll});
   }
-  if (options.is_dpdk()) {
+  if (options.over_dpdk()) {
     return open_dpdk_wire({.port = options.datapath.substr(kDpdk.size()),
                            .arguments = options.dpdk_arguments,
                            .bind = address.bind,
@@ -135,12 +138,14 @@ Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
 
 Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
                                                 const ServeOptions& serve, uint16_t port) {
-  return open_wire(options,
-                   {.bind = serve.tcp.bind, .port = port, .queues = serve.tcp.queues});
+  return open_wire(options, {.bind = serve.tcp.bind,
+                             .port = port,
+                             .queues = serve.tcp.queues,
+                             .busy_poll = serve.server.busy_poll});
 }
 
 Status give_up_wire_capabilities(const WireOptions& options) {
-  if (options.is_dpdk()) return Done{};
+  if (options.over_dpdk()) return Done{};
   return give_up_datapath_capabilities();
 }
 

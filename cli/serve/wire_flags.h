@@ -24,9 +24,10 @@ struct WireOptions {
 
   // Not of sockets of the kernel, of which there may be any number.
   bool takes_interface() const;
+  bool over_xdp() const;
   // Of af_xdp:IFACE; else empty.
   std::string interface() const;
-  bool is_dpdk() const;
+  bool over_dpdk() const;
 };
 
 // What servers and loads have of them, and what servers have besides.
@@ -44,6 +45,7 @@ struct WireAddress {
   uint16_t port = 0;    // the first; 0 = any free one
   uint16_t ports = 1;   // in a row; 1 where sockets of the kernel move datagrams
   uint32_t queues = 1;  // workers
+  Nanos busy_poll = Nanos();  // of AF_XDP, see XdpWireOptions
 };
 
 // The wire for that address. Fails with one line.

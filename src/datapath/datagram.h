@@ -121,6 +121,10 @@ class WireQueue {
   // means that it must look all the time, and its CPU is busy; of one that can, that descriptors
   // report all arrivals. For the caller of receive.
   virtual Nanos nap() const { return {}; }
+  // For how long its worker, before it sleeps, has the driver look at the card (look_at_card).
+  virtual Nanos busy_poll() const { return {}; }
+  // Has the driver take in what the card has, without its interrupt. For the caller of receive.
+  virtual void look_at_card() {}
 };
 
 class DatagramWire {

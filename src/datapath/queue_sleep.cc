@@ -10,6 +10,8 @@
 #include <ctime>
 #include <string>
 
+#include "datapath/time_source.h"
+
 namespace rubato {
 
 Status QueueSleep::start(WireQueue& queue) {
@@ -32,9 +34,23 @@ Nanos QueueSleep::longest(Nanos limit) const {
   return std::max(may_sleep ? limit : std::min(limit, nap), Nanos());
 }
 
+// True: something has come.
+bool QueueSleep::busy_poll(Nanos limit) {
+  const Nanos length = std::min(queue_->busy_poll(), limit);
+  if (length <= Nanos()) return false;
+  const Instant end = datapath_now() + length;
+  do {
+    queue_->look_at_card();
+    if (::poll(files_.data(), files_.size(), 0) > 0) return true;
+  } while (datapath_now() < end);
+  return false;
+}
+
 void QueueSleep::wait(Nanos limit) {
   const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
-  if (wake_token_.begin_wait()) ::ppoll(files_.data(), files_.size(), &time, nullptr);
+  if (wake_token_.begin_wait() && !busy_poll(limit)) {
+    ::ppoll(files_.data(), files_.size(), &time, nullptr);
+  }
   wake_token_.end_wait();
   uint64_t wakes = 0;
   [[maybe_unused]] const ssize_t n = ::read(event_.get(), &wakes, sizeof wakes);

@@ -35,6 +35,8 @@ class QueueSleep {
   void join(DatapathQueue& host) { wake_token_.delegate_to(&host); }
 
  private:
+  bool busy_poll(Nanos limit);
+
   Fd event_;
   std::vector<pollfd> files_;  // the eventfd is the first
   WireQueue* queue_ = nullptr;

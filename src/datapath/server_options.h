@@ -82,8 +82,8 @@ void ServerOptions::visit_connections(ServerOptions& o, V& v) {
     o.incoming_cpu);
   v(OptionInfo{"busy_poll", "us", 0, 1000,
                "how long a worker that would sleep looks at the card's queue instead of waiting "
-               "for its interrupt (SO_BUSY_POLL; Linux 6.9, CAP_NET_ADMIN); 0 = as "
-               "net.core.busy_poll says",
+               "for its interrupt, over TCP (Linux 6.9) and AF_XDP (SO_BUSY_POLL, CAP_NET_ADMIN); "
+               "0 = as net.core.busy_poll says",
                kServe},
     o.busy_poll);
   v(OptionInfo{"zerocopy_above", "B", 0, kGiB,

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "datapath/datagram_address.h"
+#include "datapath/tcp_socket.h"
 #include "datapath/time_source.h"
 #include "xdp/frame_headers.h"
 
@@ -23,6 +24,7 @@ namespace {
 
 constexpr Nanos kMostForQueue = Nanos::seconds(1);
 constexpr std::chrono::milliseconds kLookForQueue{5};
+constexpr int kLookFrames = 64;  // that a look takes in at most, as an interrupt does
 constexpr Nanos kLookForFrames = Nanos::millis(1);
 
 // Zeros where the kernel does not tell.
@@ -31,6 +33,17 @@ xdp_statistics statistics_of(int socket) {
   socklen_t length = sizeof counts;
   const int failed = ::getsockopt(socket, SOL_XDP, XDP_STATISTICS, &counts, &length);
   return failed == 0 ? counts : xdp_statistics{};
+}
+
+// The kernel leaves the card to who looks, as long as somebody does.
+Status prefer_busy_poll(int socket, Nanos length) {
+  if (Status set = set_busy_poll(socket, length); !set.ok()) return set;
+  const int yes = 1;
+  if (::setsockopt(socket, SOL_SOCKET, SO_PREFER_BUSY_POLL, &yes, sizeof yes) == 0 &&
+      ::setsockopt(socket, SOL_SOCKET, SO_BUSY_POLL_BUDGET, &kLookFrames, sizeof yes) == 0) {
+    return Done{};
+  }
+  return Error{std::string("busy_poll: AF_XDP takes Linux 5.11: ") + std::strerror(errno)};
 }
 
 // Frames that the kernel has not sent.
@@ -82,7 +95,14 @@ Status XdpQueue::open(uint32_t hardware_queue) {
   }
   files_.push_back(xsk_socket__fd(ring->socket));
   rings_.push_back(std::move(ring));
-  return Done{};
+  return parts_.busy_poll > Nanos() ? prefer_busy_poll(files_.back(), parts_.busy_poll) : Done{};
+}
+
+// A receive of nothing, which never waits.
+void XdpQueue::look_at_card() {
+  for (const int file : files_) {
+    static_cast<void>(::recvfrom(file, nullptr, 0, MSG_DONTWAIT, nullptr, nullptr));
+  }
 }
 
 bool XdpQueue::copies() const {

@@ -33,6 +33,7 @@ struct WireParts {
   std::vector<Fd> reserved;  // a socket of the kernel for each port
   size_t most_ipv4 = 0;  // bytes of a payload that fit the interface's packets
   size_t most_ipv6 = 0;
+  Nanos busy_poll;
 };
 
 class XdpQueue final : public WireQueue {
@@ -58,6 +59,8 @@ class XdpQueue final : public WireQueue {
   // While a hardware queue has no frame for arrivals, which the kernel drops: nothing tells when
   // frames are free again.
   Nanos nap() const override;
+  Nanos busy_poll() const override { return parts_.busy_poll; }
+  void look_at_card() override;
 
   void add_to(DatagramDrops& drops) const;
   // Arrivals that the kernel dropped before the ring of a socket, for want of a frame or other

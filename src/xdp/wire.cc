@@ -161,6 +161,7 @@ Status XdpWire::start(const XdpWireOptions& options) {
   parts_.reserved = std::move(*reserved);
   parts_.port = address->port();
   parts_.interface = options.interface;
+  parts_.busy_poll = options.busy_poll;
   if (Status looked = look_at_interface(); !looked.ok()) return looked;
   if (Status made = make_memory(); !made.ok()) return made;
   return open_queues(options.queues, *address, index);
@@ -213,7 +214,10 @@ Status XdpWire::open_queues(uint32_t workers, const SocketAddress& address, uint
   for (uint32_t i = 0; i < hardware_queues_; ++i) {
     parts_.hardware[i]->refill(queues_[0]->socket(i), true);
   }
-  return program_.attach();
+  if (Status attached = program_.attach(); !attached.ok()) return attached;
+  if (parts_.busy_poll == Nanos() || program_.native()) return Done{};
+  return Error{"busy_poll: the driver of " + parts_.interface +
+               " runs no XDP program, so that none of its queues can be looked at"};
 }
 
 // A reserved socket keeps a few datagrams and counts the rest as dropped.
@@ -249,6 +253,7 @@ std::string XdpWire::describe() const {
   text += hardware_queues_ == 1 ? ", 1 hardware queue"
                                 : ", " + std::to_string(hardware_queues_) + " hardware queues";
   text += program_.native() ? ", in the driver" : ", before the driver's stack (generic)";
+  if (parts_.busy_poll > Nanos()) text += ", busy poll";
   return text + (queues_[0]->copies() ? ", copied" : ", without a copy");
 }
 

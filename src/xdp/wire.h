@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "datapath/datagram.h"
 
 namespace rubato {
@@ -26,6 +27,9 @@ struct XdpWireOptions {
   uint16_t port = 0;   // the first; 0 = any free one
   uint32_t queues = 1;  // workers
   uint16_t ports = 1;  // from the first one on, 1 or more
+  // A worker that would sleep looks so long at the card first; zero = not. Takes CAP_NET_ADMIN, and
+  // a driver that runs the XDP program itself.
+  Nanos busy_poll = Nanos();
 };
 
 // Fails with one line: where this build has no AF_XDP, or for what the system does not allow.

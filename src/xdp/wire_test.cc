@@ -45,7 +45,7 @@ class XdpBed final : public DatagramBed {
       reason = "network namespaces are not permitted here";
       return nullptr;
     }
-    auto wire = open_xdp_wire({"vs", host_, 7777, queues});
+    auto wire = open_xdp_wire({"vs", host_, 7777, queues, busy_poll});
     namespaces_.leave();
     if (wire.ok()) return std::move(*wire);
     reason = wire.error();
@@ -60,6 +60,8 @@ class XdpBed final : public DatagramBed {
   // One packet of 1500 bytes.
   size_t longest() const override { return std::strchr(host_, ':') != nullptr ? 1452 : 1472; }
   Namespaces& namespaces() { return namespaces_; }
+
+  Nanos busy_poll;
 
  private:
   const char* const host_;
@@ -387,6 +389,50 @@ TEST_F(XdpWireTest, replies_that_meet_a_link_that_is_down_are_counted_and_not_wa
   queue.push();
   EXPECT_EQ(datapath->in_flight(), 0u);
   EXPECT_EQ(datapath->wire().drops().unsent, 2u);
+}
+
+int option_of(int socket, int name) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  EXPECT_EQ(::getsockopt(socket, SOL_SOCKET, name, &value, &size), 0);
+  return value;
+}
+
+TEST_F(XdpWireTest, a_worker_looks_at_the_card_before_it_sleeps) {
+  bed_.busy_poll = Nanos::millis(1);
+  if (!open()) GTEST_SKIP() << reason_;
+  EXPECT_NE(wire_->describe().find(", busy poll"), std::string::npos);
+  WireQueue& queue = wire_->queue(WorkerId{0});
+  for (const int file : queue.files()) {
+    EXPECT_EQ(option_of(file, SO_BUSY_POLL), 1000);
+    EXPECT_EQ(option_of(file, SO_PREFER_BUSY_POLL), 1);
+  }
+  QueueSleep sleep;
+  ASSERT_TRUE(sleep.start(queue).ok());
+  auto client = bed_.connect();
+  std::array<Datagram, 4> out;
+  for (int i = 0; i < 100; ++i) {
+    client->send("abc");
+    uint32_t n = 0;
+    while ((n = queue.receive(out, datapath_now(), false)) == 0) sleep.wait(Nanos::seconds(1));
+    ASSERT_EQ(n, 1u);
+    EXPECT_EQ(out[0].bytes, "abc");
+    queue.release(out[0]);
+  }
+  std::jthread waker([&] { sleep.wake(); });
+  sleep.wait(Nanos::seconds(60));
+}
+
+// A virtual link's driver runs none for packets over a page.
+TEST_F(XdpWireTest, an_interface_whose_driver_runs_no_program_has_nothing_to_look_at) {
+  const bool long_packets = namespaces().run_in_client("ip link set vc mtu 9000") &&
+                            namespaces().run_in_server("ip link set vs mtu 9000");
+  if (!long_packets || !open()) GTEST_SKIP() << "not permitted here: " << reason_;
+  EXPECT_NE(wire_->describe().find("(generic)"), std::string::npos);
+  wire_.reset();
+  bed_.busy_poll = Nanos::micros(50);
+  EXPECT_FALSE(open());
+  EXPECT_TRUE(reason_.starts_with("busy_poll: the driver of vs")) << reason_;
 }
 
 }  // namespace

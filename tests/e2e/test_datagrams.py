@@ -213,6 +213,7 @@ class Plain(unittest.TestCase):
                      ("serve", "spin", "--udp", "--udp-batch", "65"),
                      ("serve", "spin", "--udp", "--rpc", "udp"),
                      ("serve", "spin", "--udp", "--datapath", "tcp"),
+                     ("serve", "spin", "--udp", "--busy-poll", "50us"),
                      ("serve", "spin", "--udp", "--datapath", "af_xdp:"),
                      ("serve", "spin", "--udp", "--datapath", "af_xdp:lo", "--udp-batch", "3"),
                      ("load", "--target", "spin+udp://127.0.0.1:1", "--mix", "get:1"),
@@ -255,6 +256,11 @@ class Xdp(VirtualLink, unittest.TestCase):
         shown = subprocess.run(["ip", "-n", self.ends[0], "link", "show", "vs"], check=True,
                                capture_output=True, text=True).stdout
         return "xdp" in shown
+
+    def test_workers_look_at_the_card_before_they_sleep(self):
+        server = self.serve("--workers", "2", "--busy-poll", "50us")
+        self.assertIn(", in the driver, busy poll, ", server.output())
+        self.check_serves()
 
     def test_a_stopped_server_leaves_nothing_behind(self):
         server = self.serve("--workers", "2")
