@@ -75,7 +75,7 @@ class OpenArrivals {
       coming_ = underway_.front();
     } else {
       if (drawn_ == context_.requests) return;
-      coming_.offer = source_.next();
+      source_.next(coming_.offer);
       ++drawn_;
     }
     if (!Server::kIdeal) context_.nic.expect(coming_.offer.flow);

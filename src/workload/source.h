@@ -92,13 +92,22 @@ class RequestSource {
 
   // Endless; `at` never goes back.
   Offer next() {
-    if (plain_) [[likely]] {
-      const Instant at = Instant() + arrivals_.next();
-      const Mix::Draw draw = mix_.sample(types_prng_);
-      const uint32_t flow = flows_prng_.below(spec_.flows.count);
-      return {at, draw.service, flow, draw.type, draw.type};
+    Offer offer;
+    next(offer);
+    return offer;
+  }
+  // The same in place: a copy of what has just been written would wait for it.
+  void next(Offer& to) {
+    if (!plain_) [[unlikely]] {
+      to = next_of_any();
+      return;
     }
-    return next_of_any();
+    to.at = Instant() + arrivals_.next();
+    const Mix::Draw draw = mix_.sample(types_prng_);
+    to.service = draw.service;
+    to.flow = flows_prng_.below(spec_.flows.count);
+    to.type = draw.type;
+    to.seen_type = draw.type;
   }
 
  private:
