@@ -127,6 +127,8 @@ uint32_t XdpQueue::receive(std::span<Datagram> out, Instant now, bool) {
 // the ring had at an earlier one, and frames that hold nothing of ours take up no room.
 uint32_t XdpQueue::receive_from(uint32_t hardware_queue, std::span<Datagram> out, Instant now) {
   xsk_ring_cons& ring = rings_[hardware_queue]->received;
+  RingArrivals& arrivals = rings_[hardware_queue]->arrivals;
+  arrivals.look(__atomic_load_n(ring.producer, __ATOMIC_ACQUIRE), now);
   HardwareQueue& shared = *parts_.hardware[hardware_queue];
   uint32_t looked_at = 0;
   uint32_t taken = 0;
@@ -135,7 +137,8 @@ uint32_t XdpQueue::receive_from(uint32_t hardware_queue, std::span<Datagram> out
     const uint32_t n = xsk_ring_cons__peek(&ring, static_cast<uint32_t>(out.size() - taken), &at);
     if (n == 0) break;
     for (uint32_t i = 0; i < n; ++i) {
-      if (take(*xsk_ring_cons__rx_desc(&ring, at + i), out[taken], now)) ++taken;
+      const Instant arrived = arrivals.seen_first(at + i, now);
+      if (take(*xsk_ring_cons__rx_desc(&ring, at + i), out[taken], arrived)) ++taken;
     }
     xsk_ring_cons__release(&ring, n);
     looked_at += n;
@@ -145,23 +148,23 @@ uint32_t XdpQueue::receive_from(uint32_t hardware_queue, std::span<Datagram> out
 }
 
 // False: the frame holds no datagram of ours.
-bool XdpQueue::take(const xdp_desc& descriptor, Datagram& to, Instant now) {
+bool XdpQueue::take(const xdp_desc& descriptor, Datagram& to, Instant arrived) {
   const uint64_t frame = descriptor.addr & ~uint64_t{kFrameBytes - 1};
   const char* const start = parts_.frames->at(descriptor.addr);
   const size_t room = frame + kFrameHalfBytes - descriptor.addr;
   ParsedFrame parsed;
   if (descriptor.addr - frame >= kFrameHalfBytes || descriptor.len > room ||
       !parse_frame({start, descriptor.len}, parsed) ||
-      port_of(parsed.peer) >= parts_.reserved.size()) {
+      parts_.port_of(parsed.peer) >= parts_.reserved.size()) {
     malformed_.fetch_add(1, std::memory_order_relaxed);
     parts_.frames->give({&frame, 1});
     return false;
   }
   to.bytes = parsed.payload;
   to.cut_off = false;
-  to.arrived = now;
+  to.arrived = arrived;
   to.peer = parsed.peer;
-  to.room = {parts_.frames->at(frame + kReplyOffset), most_for(parsed.peer)};
+  to.room = {parts_.frames->at(frame + kReplyOffset), parts_.most_for(parsed.peer)};
   to.frame = parts_.frames->at(frame);
   return true;
 }
@@ -197,7 +200,7 @@ void XdpQueue::reply(const Datagram& datagram, size_t size) {
 void XdpQueue::send(const DatagramPeer& to, std::string_view bytes) {
   if (to.mac == decltype(to.mac){}) return send_by_kernel(to, bytes);
   uint64_t frame = 0;
-  if (bytes.size() > most_for(to) || parts_.frames->take({&frame, 1}) == 0) {
+  if (bytes.size() > parts_.most_for(to) || parts_.frames->take({&frame, 1}) == 0) {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
@@ -209,7 +212,7 @@ void XdpQueue::send_by_kernel(const DatagramPeer& to, std::string_view bytes) {
   sockaddr_storage address{};
   const socklen_t length = address_of(to, address);
   const auto* const raw = reinterpret_cast<const sockaddr*>(&address);
-  const int by = parts_.reserved[port_of(to)].get();
+  const int by = parts_.reserved[parts_.port_of(to)].get();
   if (::sendto(by, bytes.data(), bytes.size(), MSG_DONTWAIT, raw, length) >= 0) return;
   lost_.fetch_add(1, std::memory_order_relaxed);
 }

@@ -20,6 +20,7 @@
 #include "datapath/tcp_socket.h"
 #include "mechanism/queue/spin_lock.h"
 #include "xdp/frames.h"
+#include "xdp/ring_arrivals.h"
 
 namespace rubato::xdp {
 
@@ -34,6 +35,12 @@ struct WireParts {
   size_t most_ipv4 = 0;  // bytes of a payload that fit the interface's packets
   size_t most_ipv6 = 0;
   Nanos busy_poll;
+
+  // Of the ports, the one that the peer has sent to or is to hear from.
+  size_t port_of(const DatagramPeer& peer) const {
+    return static_cast<uint16_t>(peer.local_port - port);
+  }
+  size_t most_for(const DatagramPeer& peer) const { return peer.ipv6 ? most_ipv6 : most_ipv4; }
 };
 
 class XdpQueue final : public WireQueue {
@@ -78,24 +85,18 @@ class XdpQueue final : public WireQueue {
   struct Ring {
     xsk_socket* socket = nullptr;
     xsk_ring_cons received{};
+    RingArrivals arrivals;
     xsk_ring_prod sent{};
   };
 
   Status open(uint32_t hardware_queue);
   uint32_t receive_from(uint32_t hardware_queue, std::span<Datagram> out, Instant now);
-  bool take(const xdp_desc& descriptor, Datagram& to, Instant now);
+  bool take(const xdp_desc& descriptor, Datagram& to, Instant arrived);
   // By the kernel, which finds out where the peer is.
   void send_by_kernel(const DatagramPeer& to, std::string_view bytes);
   bool enqueue(uint64_t frame, const DatagramPeer& to, size_t size);
   void push_locked();
   void note_left(uint32_t left, bool link_is_down);
-  // Of the wire's ports, the one that the peer has sent to or is to hear from.
-  size_t port_of(const DatagramPeer& peer) const {
-    return static_cast<uint16_t>(peer.local_port - parts_.port);
-  }
-  size_t most_for(const DatagramPeer& peer) const {
-    return peer.ipv6 ? parts_.most_ipv6 : parts_.most_ipv4;
-  }
 
   WireParts& parts_;
   const uint32_t sends_by_;  // the hardware queue

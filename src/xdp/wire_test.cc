@@ -45,7 +45,11 @@ class XdpBed final : public DatagramBed {
       reason = "network namespaces are not permitted here";
       return nullptr;
     }
-    auto wire = open_xdp_wire({"vs", host_, 7777, queues, busy_poll});
+    auto wire = open_xdp_wire({.interface = "vs",
+                               .bind = host_,
+                               .port = 7777,
+                               .queues = queues,
+                               .busy_poll = busy_poll});
     namespaces_.leave();
     if (wire.ok()) return std::move(*wire);
     reason = wire.error();
