@@ -177,15 +177,16 @@ TEST(Engine, an_idle_worker_sees_what_has_come_when_it_comes_round) {
   EXPECT_EQ(latency_of_shot(outcome, 1), 300 + 1000);
 }
 
-// Of two workers the second is idle from the begin on, and goes round every 500, or every 400.
+// A worker of two that idles from 6000 on goes round every 500, or every 400.
 TEST(Engine, an_idle_worker_that_helps_nobody_does_not_look_at_the_others) {
-  sim::Setup setup = scripted(2, {{1000, kService}, {10'100, 1000}});
+  sim::Setup setup = scripted(2, {{1000, kService}, {1000, kService}, {10'100, 1000}});
   setup.costs.nic.delivery = Delivery::kPolled;
   setup.costs.nic.steering = Steering::kRoundRobin;
+  setup.costs.nic.help_after = Nanos::micros(100);
   setup.costs.worker.idle_round = Nanos(300);
   setup.costs.worker.idle_round_each = Nanos(100);
-  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 400 + 1000);
-  EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 1), 300 + 1000);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 2), 400 + 1000);
+  EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 2), 300 + 1000);
 }
 
 // Both arrive together, and the second worker waits until the first has left the queue.

@@ -54,6 +54,8 @@ class Port:
 
 
 class AfXdp(Port, test_datagrams.Xdp):
+    test_workers_look_at_the_card_before_they_sleep = None  # they do not sleep
+
     def serve(self, *args, **kwargs):
         return self.serve_on("net_af_xdp0,iface=vs", *args, **kwargs)
 
@@ -94,6 +96,7 @@ class Options(unittest.TestCase):
         for args in (("--datapath", "dpdk:"), ("--dpdk-args", "-l 0"), ("--dpdk-nap", "5"),
                      ("--dpdk-nap", "0us"),
                      ("--datapath", "dpdk:0", "--udp-batch", "3"),
+                     ("--datapath", "dpdk:0", "--busy-poll", "50us"),
                      ("--datapath", "dpdk:0", "--dpdk-nap", "soon"),
                      ("--datapath", "dpdk:0", "--dpdk-args=--no-huge --help"),
                      ("--datapath", "dpdk:0", "--dpdk-args=--he"),
