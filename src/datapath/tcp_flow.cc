@@ -39,9 +39,10 @@ void TcpFlow::send_in_place(size_t least_bytes) {
   use(std::move(pages));
 }
 
-// A connection that is gone is hung up, too.
+// A connection that is gone is hung up, too. The caller need not own the flow: pages_ is set before
+// any queue knows of it. Other events are not to read what only the kernel has ordered before them.
 uint32_t TcpFlow::without_reports(uint32_t events) {
-  if (pages_ == nullptr || (events & (EPOLLERR | EPOLLHUP)) != EPOLLERR) return events;
+  if ((events & (EPOLLERR | EPOLLHUP)) != EPOLLERR || pages_ == nullptr) return events;
   pages_->note_reports();
   return events & ~uint32_t{EPOLLERR};
 }
