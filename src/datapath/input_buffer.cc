@@ -15,21 +15,21 @@ BufferPool::~BufferPool() {
 
 char* BufferPool::take() {
   char* block = nullptr;
-  if (try_lock()) {
+  if (lock_.try_lock()) {
     if (count_ > 0) block = blocks_[--count_];
-    unlock();
+    lock_.unlock();
   }
   return block != nullptr ? block : new (std::nothrow) char[kBlockBytes];
 }
 
 void BufferPool::give(char* block) {
-  if (try_lock()) {
+  if (lock_.try_lock()) {
     RUBATO_DCHECK(count_ <= kBlocksKept);
     if (count_ < kBlocksKept) {
       blocks_[count_++] = block;
       block = nullptr;
     }
-    unlock();
+    lock_.unlock();
   }
   delete[] block;
 }

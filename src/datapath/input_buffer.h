@@ -9,13 +9,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "base/check.h"
 #include "base/memory_account.h"
+#include "datapath/try_lock.h"
 
 namespace rubato {
 
@@ -33,11 +33,7 @@ class BufferPool {
   void give(char* block);
 
  private:
-  // Acquire in try_lock pairs with release in unlock; both guard count_ and blocks_.
-  bool try_lock() { return !busy_.exchange(true, std::memory_order_acquire); }
-  void unlock() { busy_.store(false, std::memory_order_release); }
-
-  std::atomic<bool> busy_{false};
+  TryLock lock_;  // guards all below
   uint32_t count_ = 0;
   std::array<char*, kBlocksKept> blocks_{};
 };

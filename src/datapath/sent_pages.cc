@@ -54,16 +54,16 @@ void Pages::unmap() {
 
 Pages PagePool::take(size_t bytes, MemoryAccount* account) {
   Pages found;
-  if (try_lock()) {
+  if (lock_.try_lock()) {
     used_ = true;
     found = take_kept(bytes);
-    unlock();
+    lock_.unlock();
   }
   if (found.data() != nullptr) return found;
   Pages made(bytes, account);
-  if (made.data() != nullptr || !try_lock()) return made;
+  if (made.data() != nullptr || !lock_.try_lock()) return made;
   clear();  // so that what is kept does not stand in the way
-  unlock();
+  lock_.unlock();
   return Pages(bytes, account);
 }
 
@@ -84,19 +84,19 @@ Pages PagePool::take_kept(size_t bytes) {
 
 void PagePool::give(Pages pages, const MemoryAccount* account) {
   if (account != nullptr && !account->has_plenty()) return;
-  if (!try_lock()) return;
+  if (!lock_.try_lock()) return;
   used_ = true;
   if (kept_.size() < kKeptBlocks && kept_bytes_ + pages.size() <= kKeptBytes) {
     kept_bytes_ += pages.size();
     kept_.push_back(std::move(pages));
   }
-  unlock();
+  lock_.unlock();
 }
 
 void PagePool::trim() {
-  if (!try_lock()) return;
+  if (!lock_.try_lock()) return;
   if (!std::exchange(used_, false)) clear();
-  unlock();
+  lock_.unlock();
 }
 
 void PagePool::clear() {

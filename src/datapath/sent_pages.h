@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "base/memory_account.h"
+#include "datapath/try_lock.h"
 
 namespace rubato {
 
@@ -70,13 +71,10 @@ class PagePool {
   void trim();
 
  private:
-  // Acquire in try_lock pairs with release in unlock; both guard the fields below.
-  bool try_lock() { return !busy_.exchange(true, std::memory_order_acquire); }
-  void unlock() { busy_.store(false, std::memory_order_release); }
   Pages take_kept(size_t bytes);
   void clear();
 
-  std::atomic<bool> busy_{false};
+  TryLock lock_;  // guards all below
   bool used_ = false;
   size_t kept_bytes_ = 0;
   std::vector<Pages> kept_;
