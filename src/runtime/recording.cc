@@ -72,6 +72,16 @@ void Recording::work() {
   }
 }
 
+std::vector<std::string> names_of(uint32_t types,
+                                  const std::function<std::string(uint32_t)>& type_name) {
+  std::vector<std::string> names;
+  for (uint32_t type = 0; type < types; ++type) {
+    const std::string name = type_name(type);
+    names.push_back(name.empty() ? "type " + std::to_string(type) : name);
+  }
+  return names;
+}
+
 Result<int> make_file_anew(const std::string& path) {
   struct stat info {};
   int fd = -1;

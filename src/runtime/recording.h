@@ -8,9 +8,12 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 #include "metrics/open_metrics.h"
@@ -67,6 +70,10 @@ class Recording {
   std::atomic<bool> recording_{false};  // open_, for who must not wait; relaxed
   std::thread thread_;
 };
+
+// How recordings name the types below `types`: "type 3" where that one has no name.
+std::vector<std::string> names_of(uint32_t types,
+                                  const std::function<std::string(uint32_t)>& type_name);
 
 // Makes the file for its owner to write and its group to read, and returns a descriptor. One that
 // has the name is removed, which its readers keep; what is no file stays. Fails with one line.

@@ -16,22 +16,13 @@ namespace {
 
 constexpr Nanos kWritePeriod = Nanos::seconds(1);
 
-std::string head_of(uint32_t types, const std::function<std::string(uint32_t)>& type_name) {
-  std::vector<std::string> names;
-  for (uint32_t type = 0; type < types; ++type) {
-    const std::string name = type_name(type);
-    names.push_back(name.empty() ? "type " + std::to_string(type) : name);
-  }
-  return TraceEncoder::begin(names);
-}
-
 }  // namespace
 
 RequestRecorder::RequestRecorder(RequestRecordingOptions options, RequestFeed& feed,
                                  uint32_t types,
                                  const std::function<std::string(uint32_t)>& type_name)
     : options_(std::move(options)),
-      head_(head_of(types, type_name)),
+      head_(TraceEncoder::begin(names_of(types, type_name))),
       types_(types),
       requests_(feed) {}
 

@@ -20,12 +20,10 @@ constexpr size_t kMostNumbers = 1u << 20;
 
 TraceRecorder::TraceRecorder(TraceOptions options, std::vector<TraceRing*> rings, uint32_t types,
                              const std::function<std::string(uint32_t)>& type_name)
-    : options_(std::move(options)), rings_(std::move(rings)), batch_(kBatch) {
-  for (uint32_t type = 0; type < types; ++type) {
-    const std::string name = type_name(type);
-    types_.push_back(name.empty() ? "type " + std::to_string(type) : name);
-  }
-}
+    : options_(std::move(options)),
+      rings_(std::move(rings)),
+      types_(names_of(types, type_name)),
+      batch_(kBatch) {}
 
 void TraceRecorder::publish_counts() {
   Counts counts = complete_;
