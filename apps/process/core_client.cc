@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/timespec.h"
 #include "mechanism/clock/clock.h"
 
 namespace rubato {
@@ -42,7 +43,7 @@ Result<CoreJoin> join_of(const SchedulerOptions& options) {
 // True: something has come, or the end.
 bool readable(const Fd& from, int wake, Nanos longest) {
   std::array<pollfd, 2> watched{{{from.get(), POLLIN, 0}, {wake, POLLIN, 0}}};
-  const timespec limit{longest.count() / 1'000'000'000, longest.count() % 1'000'000'000};
+  const timespec limit = timespec_of(longest);
   const int ready = ::ppoll(watched.data(), watched.size(), &limit, nullptr);
   return ready > 0 && watched[0].revents != 0;
 }
@@ -156,7 +157,7 @@ void CoreClient::report() {
 
 void CoreClient::wait(Nanos longest) const {
   pollfd watched{wake_.get(), POLLIN, 0};
-  const timespec limit{longest.count() / 1'000'000'000, longest.count() % 1'000'000'000};
+  const timespec limit = timespec_of(longest);
   ::ppoll(&watched, 1, &limit, nullptr);
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/timespec.h"
 #include "mechanism/clock/clock.h"
 #include "runtime/idle_cores.h"
 
@@ -121,7 +122,7 @@ bool CoreManager::wait(int stop) {
   if (untold_) until = std::min(until, rubato::now() + kTellAgain);
   if (strangers) until = std::min(until, rubato::now() + kStrangerPatience);
   const Nanos longest = std::clamp(until - rubato::now(), Nanos(), Nanos::seconds(60));
-  const timespec limit{longest.count() / 1'000'000'000, longest.count() % 1'000'000'000};
+  const timespec limit = timespec_of(longest);
   const int ready = ::ppoll(watched.data(), watched.size(), &limit, nullptr);
   return ready <= 0 || watched[0].revents == 0;
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/timespec.h"
 #include "datapath/loopback.h"
 #include "load/core_watch.h"
 #include "load/stalls.h"
@@ -29,7 +30,7 @@ constexpr Nanos kLookEvery = Nanos::micros(10);  // whether a flow is free, or a
 constexpr Nanos kPatience = Nanos::seconds(30);  // for the last replies
 
 void sleep_until(Instant due) {
-  const timespec at{due.ns() / 1'000'000'000, due.ns() % 1'000'000'000};
+  const timespec at = timespec_of(due - Instant());
   ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
 }
 

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <string>
 
+#include "base/timespec.h"
 #include "datapath/time_source.h"
 
 namespace rubato {
@@ -47,7 +48,7 @@ bool QueueSleep::busy_poll(Nanos limit) {
 }
 
 void QueueSleep::wait(Nanos limit) {
-  const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  const timespec time = timespec_of(limit);
   if (wake_token_.begin_wait() && !busy_poll(limit)) {
     ::ppoll(files_.data(), files_.size(), &time, nullptr);
   }

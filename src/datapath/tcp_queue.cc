@@ -13,6 +13,7 @@
 #include <ctime>
 #include <thread>
 
+#include "base/timespec.h"
 #include "datapath/time_source.h"
 
 namespace rubato {
@@ -23,7 +24,7 @@ constexpr std::chrono::microseconds kPollBySomebodyElse{100};
 int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
   if (limit <= Nanos(0)) return ::epoll_wait(epoll, events, most, 0);
   const int64_t ns = limit.count();
-  const timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
+  const timespec t = timespec_of(limit);
   const int n = ::epoll_pwait2(epoll, events, most, &t, nullptr);
   if (n >= 0 || errno != ENOSYS) return n;
   const int64_t ms = std::min<int64_t>((ns + 999'999) / 1'000'000, 60'000);
@@ -226,7 +227,7 @@ void TcpQueue::sleep_as_proxy(std::span<DatapathQueue* const> delegated, Nanos l
   for (DatapathQueue* queue : delegated) {
     ready[count++] = {static_cast<TcpQueue*>(queue)->epoll_.get(), POLLIN, 0};
   }
-  const timespec t{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  const timespec t = timespec_of(limit);
   ::ppoll(ready.data(), count, &t, nullptr);
 }
 

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/timespec.h"
 #include "mechanism/cpu/this_worker.h"
 
 namespace rubato {
@@ -72,7 +73,7 @@ Request* TaskQueue::finish(Request& request) {
 void TaskQueue::wait(Nanos limit) {
   if (wake_token_.begin_wait() && !pending()) {
     pollfd p{event_.get(), POLLIN, 0};
-    const timespec t{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+    const timespec t = timespec_of(limit);
     if (::ppoll(&p, 1, &t, nullptr) > 0) clear();
   }
   wake_token_.end_wait();

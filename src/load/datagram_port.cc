@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/timespec.h"
 #include "datapath/datagram.h"
 #include "datapath/datagram_address.h"
 #include "mechanism/clock/clock.h"
@@ -166,7 +167,7 @@ void WirePort::wait(Nanos limit) {
   for (const int file : queue().files()) files.push_back({file, POLLIN, 0});
   const Nanos nap = queue().nap();
   if (nap > Nanos()) limit = std::min(limit, nap);
-  const timespec t{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  const timespec t = timespec_of(limit);
   ::ppoll(files.data(), files.size(), &t, nullptr);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/timespec.h"
 #include "load/socket.h"
 
 #include <netdb.h>
@@ -129,7 +130,7 @@ bool wait_writable(int fd, Nanos timeout) { return wait_for(fd, POLLOUT, timeout
 void nap_until_readable(const Fd& fd, Nanos limit) {
   if (limit <= Nanos()) return;
   pollfd ready{fd.get(), POLLIN, 0};
-  const timespec t{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  const timespec t = timespec_of(limit);
   ::ppoll(&ready, 1, &t, nullptr);
 }
 

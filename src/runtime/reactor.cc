@@ -13,6 +13,7 @@
 #include <ctime>
 #include <new>
 
+#include "base/timespec.h"
 #include "mechanism/clock/clock.h"
 
 namespace rubato {
@@ -27,10 +28,6 @@ constexpr int64_t kClocksDiffer = 1024;
 
 static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI);
 static_assert(POLLERR == EPOLLERR && POLLHUP == EPOLLHUP && POLLRDHUP == EPOLLRDHUP);
-
-timespec timespec_of(Nanos time) {
-  return {time.count() / kNanosPerSecond, time.count() % kNanosPerSecond};
-}
 
 Nanos left_until(Instant at) {
   if (at == Instant::never()) return kLongest;
