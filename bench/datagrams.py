@@ -59,23 +59,27 @@ def namespaces():
 
 
 @contextlib.contextmanager
-def server(binary, wrapper, cpu, workers, args):
+def started(command, port):
+    """The process of a server, once it says that it serves on that port."""
     with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(
-            [*wrapper, "taskset", "-c", cpu, binary, "serve", "spin", "--udp", "--bind", ADDRESS,
-             "--port", str(PORT), "--workers", str(workers), "--idle-spin", "0", *args],
-            stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:
             deadline = time.monotonic() + PATIENCE_S
-            while f"on {ADDRESS}:{PORT}" not in read(log):
+            while f"on {ADDRESS}:{port}" not in read(log):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    sys.exit(f"datagrams.py: the server does not start: {read(log)}")
+                    sys.exit(f"{sys.argv[0]}: the server does not start: {read(log)}")
                 time.sleep(0.05)
-            yield process.pid
+            yield process
         finally:
             process.terminate()  # DPDK's XDP program would outlive a killed one
             process.wait()
             time.sleep(0.3)  # the kernel gives the link's queue free
+
+
+def server(binary, wrapper, cpu, workers, args):
+    return started([*wrapper, "taskset", "-c", cpu, binary, "serve", "spin", "--udp", "--bind",
+                    ADDRESS, "--port", str(PORT), "--workers", str(workers), "--idle-spin", "0",
+                    *args], PORT)
 
 
 def read(log):
@@ -90,14 +94,14 @@ def cpu_seconds(pid):
 
 def measure(options, ends, args, workers, in_flight):
     """Nanoseconds of the server per request."""
-    with server(options.binary, ends[0], options.cpu, workers, args) as pid:
+    with server(options.binary, ends[0], options.cpu, workers, args) as process:
         command = [*ends[1], "taskset", "-c", options.client_cpu or options.cpu, options.binary,
                    "load", "--target", f"spin+udp://{ADDRESS}:{PORT}",
                    "--workload", "fixed-0.001", "--closed", str(in_flight),
                    "--duration", str(options.seconds), "--warmup", "0", "--nap", "--json", "-"]
-        used = cpu_seconds(pid)
+        used = cpu_seconds(process.pid)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        used = cpu_seconds(pid) - used
+        used = cpu_seconds(process.pid) - used
     if done.returncode not in (0, 1):
         sys.exit(f"datagrams.py: {done.stderr}")
     report = json.loads(done.stdout)

@@ -17,10 +17,8 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 
-from datagrams import ADDRESS, PATIENCE_S, namespaces, read
+from datagrams import ADDRESS, namespaces, started
 
 PORT = 11211
 KEYS = 100_000
@@ -42,26 +40,14 @@ class Bench:
 
     @contextlib.contextmanager
     def serve(self, overload):
-        with tempfile.TemporaryFile("w+") as log:
-            process = subprocess.Popen(
-                [*self.ends[0], "taskset", "-c", self.options.cpu, self.options.binary, "serve",
-                 "kv", "--engine", "memory", "--workers", "1", "--bind", ADDRESS, "--port", "7391",
-                 "--memcached-udp-port", str(PORT), "--datapath", self.options.datapath,
-                 "--protected-mode", "no", "--overload", overload],
-                stdout=log, stderr=subprocess.STDOUT)
-            try:
-                deadline = time.monotonic() + PATIENCE_S
-                while f"on {ADDRESS}:{PORT}" not in read(log):
-                    if process.poll() is not None or time.monotonic() > deadline:
-                        sys.exit(f"overload_datagrams.py: no server: {read(log)}")
-                    time.sleep(0.05)
-                self.load(f"resp://{ADDRESS}:7391", "--load-keys", "--closed", "1", "--duration",
-                          "0.1")
-                yield
-            finally:
-                process.terminate()
-                process.wait()
-                time.sleep(0.3)  # the kernel gives the link's queue free
+        command = [*self.ends[0], "taskset", "-c", self.options.cpu, self.options.binary, "serve",
+                   "kv", "--engine", "memory", "--workers", "1", "--bind", ADDRESS, "--port",
+                   "7391", "--memcached-udp-port", str(PORT), "--datapath", self.options.datapath,
+                   "--protected-mode", "no", "--overload", overload]
+        with started(command, PORT):
+            self.load(f"resp://{ADDRESS}:7391", "--load-keys", "--closed", "1", "--duration",
+                      "0.1")
+            yield
 
     def load(self, target, *args):
         done = subprocess.run(
