@@ -45,23 +45,17 @@ class Steal {
   static constexpr QueueRef inbox(uint32_t worker) { return {0, worker}; }
 
  private:
-  // The other workers are 1 .. others steps away; the walk begins at a random one.
+  // Tries the others in ring order, each once, from a random one on; on its way the walk passes me.
   template <class H>
   Job* steal(WorkerId me, H& host) const {
-    const uint32_t others = host.workers() - 1;
-    if (others == 0) return nullptr;
-    const uint32_t start = 1 + host.random(others);
-    if (Job* job = steal_among(start, others + 1, me, host)) return job;
-    return steal_among(1, start, me, host);
-  }
-
-  // Steals from one of the workers `from` to `end` - 1 steps after me.
-  template <class H>
-  Job* steal_among(uint32_t from, uint32_t end, WorkerId me, H& host) const {
-    for (uint32_t step = from; step < end; ++step) {
-      step += verb::find_deeper(host, 0, (me.value + step) % host.workers(), end - step, 0);
-      if (step >= end) break;
-      const QueueRef victim = inbox((me.value + step) % host.workers());
+    const uint32_t workers = host.workers();
+    if (workers == 1) return nullptr;
+    const uint32_t start = me.value + 1 + host.random(workers - 1);
+    for (uint32_t step = 0; step < workers; ++step) {
+      step += verb::find_deeper(host, 0, (start + step) % workers, workers - step, 0);
+      if (step >= workers) break;
+      const QueueRef victim = inbox((start + step) % workers);
+      if (victim.index == me.value) continue;
       const uint32_t depth = host.depth(victim);
       if (depth == 0) continue;  // another thief was faster
       const uint32_t batch = std::min(depth - depth / 2, limits::kStealMax);
