@@ -9,12 +9,14 @@ that misses it with the lower end of the first seed's interval gets no other see
 one worker less than tune found, and at fewer as long as some configuration will do, so that the
 regret is exact up to what the grid misses; where tune found nothing, at all numbers.
 
-    bench/tune_regret.py [--rubato build/release/bin/rubato] [--cases 40] [--first 1]
+    bench/tune_regret.py [--rubato build/release/bin/rubato] [--cases 40] [--first 1] [--jobs N]
 """
 
 import argparse
+from concurrent.futures import ThreadPoolExecutor
 import json
 import math
+import os
 import random
 import re
 import subprocess
@@ -76,9 +78,10 @@ def run(words):
     return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
-def tuned_workers(binary, case, costs):
+def tuned_workers(binary, case, costs, jobs):
     done = run([binary, "tune", *common(case, costs), "--seed", TUNE_SEED, "--max-workers",
-                str(MOST_WORKERS), "--max-load", str(MOST_LOAD), "--policies", ",".join(POLICIES)])
+                str(MOST_WORKERS), "--max-load", str(MOST_LOAD), "--policies", ",".join(POLICIES),
+                "--threads", str(jobs)])
     if done.returncode == 1:
         return None
     if done.returncode != 0:
@@ -92,11 +95,12 @@ def quanta_us(case):
 
 
 def settings_of(policy, case):
-    """All that brute force tries of a policy, the default first."""
-    yield []
+    """All that brute force tries of a policy."""
     if policy in ("ps", "shinjuku", "tinyquanta"):
         for us in quanta_us(case):
             yield [f"quantum={us:.4g}us"]
+        return
+    yield []
     if policy == "synergy":
         for us in quanta_us(case):
             yield [f"fixed_quantum={us:.4g}us"]
@@ -118,26 +122,34 @@ def verdict(words):
     return json.loads(done.stdout)["slo"]["verdict"]
 
 
-def meets(binary, case, costs, workers):
+def meets(binary, case, costs, workers, jobs):
     """The first configuration with so many workers that meets the SLO, or None."""
-    for policy in POLICIES:
-        for settings in settings_of(policy, case):
-            words = [binary, "sim", "--policy", policy, "--workers", str(workers),
-                     "--seed", BRUTE_SEED, "--json", "-"]
-            for setting in settings:
-                words += ["--set", setting]
-            if verdict(words + common(case, costs, seeds="1")) == "missed":
-                continue
-            if verdict(words + common(case, costs)) == "met":
+    def meets_with(configuration):
+        policy, settings = configuration
+        words = [binary, "sim", "--policy", policy, "--workers", str(workers),
+                 "--seed", BRUTE_SEED, "--threads", "1", "--json", "-"]
+        for setting in settings:
+            words += ["--set", setting]
+        if verdict(words + common(case, costs, seeds="1")) == "missed":
+            return False
+        return verdict(words + common(case, costs)) == "met"
+
+    configurations = [(policy, settings) for policy in POLICIES
+                      for settings in settings_of(policy, case)]
+    with ThreadPoolExecutor(jobs) as pool:
+        for (policy, settings), found in zip(configurations,
+                                             pool.map(meets_with, configurations)):
+            if found:
+                pool.shutdown(cancel_futures=True)
                 return " ".join([policy, *settings])
     return None
 
 
-def regret_of(binary, case, costs):
-    found = tuned_workers(binary, case, costs)
+def regret_of(binary, case, costs, jobs):
+    found = tuned_workers(binary, case, costs, jobs)
     workers, best = found or MOST_WORKERS + 1, ""
     while workers > case["least"]:
-        configuration = meets(binary, case, costs, workers - 1)
+        configuration = meets(binary, case, costs, workers - 1, jobs)
         if configuration is None:
             break
         workers -= 1
@@ -152,6 +164,7 @@ def main():
     parser.add_argument("--rubato", default="build/release/bin/rubato")
     parser.add_argument("--cases", type=int, default=40)
     parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--most-regret", type=int, default=1)
     args = parser.parse_args()
     regrets = []
@@ -160,7 +173,7 @@ def main():
         for number in range(args.first, args.first + args.cases):
             case = draw_case(number)
             cost_file(costs, case)
-            regret, words = regret_of(args.rubato, case, costs)
+            regret, words = regret_of(args.rubato, case, costs, args.jobs)
             regrets.append(regret)
             print(f"case {number}: regret {regret}: {words}; {case['workload']} at {case['rate']}, "
                   f"{case['slo']}, preemption {case['preempt_us']} us", flush=True)

@@ -8,6 +8,7 @@
 
 #include "base/option_text.h"
 #include "policy/all.h"
+#include "workload/duration.h"
 
 namespace rubato::planning {
 namespace {
@@ -16,6 +17,7 @@ constexpr double kFactors[] = {0.125, 0.25, 0.5, 2, 4, 8};
 constexpr double kAround[] = {0.5, 2};  // of a time
 constexpr double kShorter = 0.25, kLonger = 4;
 constexpr double kStep = 2;
+constexpr const char* kQuantum = "quantum";  // of ps, shinjuku and their like
 
 std::string text_of(Nanos value) { return format_time(value); }
 std::string text_of(uint32_t value) { return fmt::format("{}", value); }
@@ -31,7 +33,8 @@ uint32_t scaled(uint32_t value, double factor) {
 double scaled(double value, double factor) { return value * factor; }
 
 // Two digits are enough to try.
-Nanos rounded(double ns) {
+Nanos rounded(Nanos time) {
+  const auto ns = static_cast<double>(time.count());
   const double unit = std::pow(10, std::max(std::floor(std::log10(ns)) - 1, 0.0));
   return Nanos(static_cast<int64_t>(std::round(ns / unit) * unit));
 }
@@ -46,9 +49,8 @@ std::vector<std::string> around(T value, const TimeRange&) {
 std::vector<std::string> around(bool value, const TimeRange&) { return {text_of(!value)}; }
 std::vector<std::string> around(Nanos value, const TimeRange& range) {
   std::vector<Nanos> times;
-  const auto most = static_cast<double>(range.most.count());
-  for (auto ns = static_cast<double>(range.least.count()); ns <= most; ns *= kStep) {
-    times.push_back(rounded(ns));
+  for (Nanos time = range.least; time <= range.most; time = scaled(time, kStep)) {
+    times.push_back(rounded(time));
   }
   for (const double factor : kAround) {
     if (value > Nanos()) times.push_back(scaled(value, factor));
@@ -65,6 +67,11 @@ bool takes(const std::string& name, const std::string& value) {
   return set_option<P>(config, name, value).ok();
 }
 
+// A quantum that cuts even the shortest requests many times costs much to simulate, for nothing.
+bool too_short(const std::string& name, const std::string& value, const TimeRange& range) {
+  return name == kQuantum && *parse_duration(value) < rounded(range.least);
+}
+
 template <Policy P>
 std::vector<Parameter> parameters(const TimeRange& range) {
   std::vector<Parameter> parameters;
@@ -75,6 +82,7 @@ std::vector<Parameter> parameters(const TimeRange& range) {
       auto& values = parameter.alternatives;
       const bool known = std::find(values.begin(), values.end(), value) != values.end();
       if (known || value == parameter.default_value || !takes<P>(parameter.name, value)) continue;
+      if (too_short(parameter.name, value, range)) continue;
       values.push_back(value);
     }
     if (!parameter.alternatives.empty()) parameters.push_back(std::move(parameter));
@@ -100,6 +108,14 @@ std::vector<Parameter> parameters_of(const std::string& policy, const TimeRange&
   std::vector<Parameter> found;
   with_policy(policy, [&]<class P>(std::type_identity<P>) { found = parameters<P>(range); });
   return found;
+}
+
+sim::Settings start_of(const std::string& policy, const TimeRange& range) {
+  for (const Parameter& parameter : parameters_of(policy, range)) {
+    if (!too_short(parameter.name, parameter.default_value, range)) continue;
+    return {{kQuantum, text_of(rounded(range.least))}};
+  }
+  return {};
 }
 
 sim::Settings with_parameter(sim::Settings settings, const Parameter& parameter,

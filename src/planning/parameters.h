@@ -35,6 +35,10 @@ TimeRange times_of(const sim::Setup& setup);
 // asked for (off, or found by the policy itself) have no scale and are left out.
 std::vector<Parameter> parameters_of(const std::string& policy, const TimeRange& range);
 
+// Where the search for a policy begins: at its defaults, but for a quantum below `range`, which is
+// not tried.
+sim::Settings start_of(const std::string& policy, const TimeRange& range);
+
 // `settings` with that option at that value; the default is left out.
 sim::Settings with_parameter(sim::Settings settings, const Parameter& parameter,
                              const std::string& value);

@@ -30,11 +30,17 @@ TEST(Parameters, times_are_tried_over_those_of_the_workload_and_numbers_around_t
   ASSERT_EQ(ps.size(), 1u);
   EXPECT_EQ(ps[0].default_value, "10us");
   EXPECT_EQ(ps[0].alternatives,
-            (Values{"5us", "20us", "25us", "50us", "100us", "200us", "400us"}));
+            (Values{"25us", "50us", "100us", "200us", "400us"}));
   const std::vector<Parameter> darc = parameters_of("darc");
   ASSERT_NE(find(darc, "slowdown"), nullptr);
   EXPECT_EQ(find(darc, "slowdown")->alternatives,
             (Values{"1.25", "2.5", "5", "20", "40", "80"}));
+}
+
+TEST(Parameters, a_quantum_begins_within_the_times_of_the_workload) {
+  EXPECT_EQ(start_of("ps", kTimes), (sim::Settings{{"quantum", "25us"}}));
+  EXPECT_EQ(start_of("ps", {Nanos::micros(2), Nanos::micros(400)}), sim::Settings{});
+  EXPECT_EQ(start_of("synergy", kTimes), sim::Settings{});
 }
 
 TEST(Parameters, the_times_of_a_workload_reach_beyond_its_services_but_not_below_a_preemption) {

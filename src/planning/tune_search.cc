@@ -18,7 +18,7 @@ namespace {
 constexpr double kNear = 1.2;
 // A setting is changed for a gain of this share at least: less may be chance.
 constexpr double kWorthwhile = 0.02;
-// A policy whose best score, after a step over all its settings, is certainly beyond this is left.
+// What is certainly beyond this is hopeless: it gets no longer runs, nor another step.
 constexpr double kHopeless = 4;
 // Steps of the descent: how many settings differ from their defaults at most.
 constexpr int kMostSteps = 4;
@@ -35,10 +35,14 @@ struct Entry {
 
 bool better(const Entry& a, const Entry& b) { return a.screened.score < b.screened.score; }
 
+bool hopeless(const Entry& entry) { return entry.screened.least > kHopeless; }
+
 class Search {
  public:
   Search(Trials& trials, const SearchSpace& space)
-      : trials_(trials), policies_(space.policies), times_(space.times) {}
+      : trials_(trials), policies_(space.policies), times_(space.times) {
+    for (const std::string& policy : policies_) starts_[policy] = start_of(policy, times_);
+  }
 
   TuneResult run(uint32_t least, uint32_t most) {
     const uint32_t count = most - least + 1;
@@ -65,9 +69,13 @@ class Search {
     return entries;
   }
 
+  Configuration start(const std::string& policy, uint32_t workers) const {
+    return {workers, {policy, starts_.at(policy)}};
+  }
+
   // The policy as it is, and with the settings that were best for other numbers of workers.
   std::vector<Configuration> known(const std::string& policy, uint32_t workers) const {
-    std::vector<Configuration> configurations{{workers, {policy, {}}}};
+    std::vector<Configuration> configurations{start(policy, workers)};
     const auto found = best_settings_.find(policy);
     if (found != best_settings_.end() && !found->second.empty()) {
       configurations.push_back({workers, {policy, found->second}});
@@ -75,21 +83,13 @@ class Search {
     return configurations;
   }
 
-  std::vector<Entry> defaults(uint32_t workers) {
-    std::vector<Configuration> configurations;
-    for (const std::string& policy : policies_) configurations.push_back({workers, {policy, {}}});
-    std::vector<Entry> entries = screened(configurations, 1);
-    std::stable_sort(entries.begin(), entries.end(), better);
-    return entries;
-  }
-
-  // The better of what is known of each policy, the best policy first.
+  // The better of what is known of each policy by short runs, the best policy first.
   std::vector<Entry> best_known(uint32_t workers) {
     std::vector<Configuration> configurations;
     for (const std::string& policy : policies_) {
       for (Configuration& one : known(policy, workers)) configurations.push_back(std::move(one));
     }
-    std::vector<Entry> entries = screened(configurations, 1);
+    std::vector<Entry> entries = screened(configurations, kRounds[0]);
     std::stable_sort(entries.begin(), entries.end(), better);
     std::vector<Entry> best;
     for (Entry& entry : entries) {
@@ -102,24 +102,43 @@ class Search {
     return best;
   }
 
+  std::vector<Entry> defaults(uint32_t workers) {
+    std::vector<Configuration> configurations;
+    for (const std::string& policy : policies_) configurations.push_back(start(policy, workers));
+    std::vector<Entry> entries = screened(configurations, kRounds[0]);
+    std::stable_sort(entries.begin(), entries.end(), better);
+    return entries;
+  }
+
+  // By a full run, if a short one leaves any hope.
+  Entry in_full(const Entry& entry) {
+    return hopeless(entry) ? entry : screened({entry.configuration}, 1).front();
+  }
+
   bool confirmed(const Entry& entry) {
     return entry.screened.score <= kNear && trials_.confirm(entry.configuration).score <= 1;
   }
 
   bool meets_by_default(uint32_t workers) {
     for (const Entry& entry : defaults(workers)) {
-      if (confirmed(entry)) return true;
+      if (confirmed(in_full(entry))) return true;
     }
     return false;
   }
 
   // Where hardly anybody waits, settings do not matter: a limit below the service time itself is
   // found out without trying them.
-  bool conceivable() { return defaults(limits::kMaxWorkers).front().screened.score <= kNear; }
+  bool conceivable() {
+    for (const Entry& entry : defaults(limits::kMaxWorkers)) {
+      if (in_full(entry).screened.score <= kNear) return true;
+    }
+    return false;
+  }
 
   bool meets_tuned(uint32_t workers) {
-    const std::vector<Entry> entries = best_known(workers);
-    for (const Entry& entry : entries) {
+    std::vector<Entry> entries = best_known(workers);
+    for (Entry& entry : entries) {
+      entry = in_full(entry);
       if (confirmed(entry)) return true;
     }
     for (const Entry& entry : entries) {
@@ -139,7 +158,7 @@ class Search {
     for (int step = 0; step < kMostSteps && !parameters.empty(); ++step) {
       const std::optional<Entry> found = best_step(best, parameters);
       if (found) best = *found;
-      if (!found || best.screened.least > kHopeless) break;
+      if (!found || hopeless(best)) break;
     }
     if (better(best, from)) {
       best_settings_[candidate.policy] = best.configuration.candidate.settings;
@@ -173,6 +192,7 @@ class Search {
   std::optional<Entry> halved(std::vector<Entry> entries) {
     for (size_t round = 1; round < std::size(kRounds); ++round) {
       std::stable_sort(entries.begin(), entries.end(), better);
+      if (entries.empty() || hopeless(entries.front())) break;
       const size_t kept = std::max(entries.size() / kKeptOf, kFewestKept);
       entries.resize(std::min(entries.size(), kept));
       std::vector<Configuration> left;
@@ -211,28 +231,35 @@ class Search {
   std::vector<Scored> ranking(uint32_t workers, bool tuned) {
     std::vector<Scored> ranking;
     for (const std::string& policy : policies_) {
-      const Entry plain = screened({{workers, {policy, {}}}}, 1).front();
-      Scored best = scored(plain.configuration);
+      Scored best = scored(in_full(screened({start(policy, workers)}, kRounds[0]).front()));
       if (tuned) take_better(improved_from_known(policy, workers), best);
       ranking.push_back(std::move(best));
     }
     std::stable_sort(ranking.begin(), ranking.end(),
                      [](const Scored& a, const Scored& b) { return a.score < b.score; });
+    ranking.front() = confirmed_score(ranking.front().configuration);
     return ranking;
   }
 
   Entry improved_from_known(const std::string& policy, uint32_t workers) {
-    const std::vector<Entry> entries = screened(known(policy, workers), 1);
-    return improved(*std::min_element(entries.begin(), entries.end(), better));
+    const std::vector<Entry> entries = screened(known(policy, workers), kRounds[0]);
+    return improved(in_full(*std::min_element(entries.begin(), entries.end(), better)));
   }
 
   void take_better(const Entry& entry, Scored& best) {
-    if (entry.configuration.candidate.settings.empty()) return;
-    const Scored found = scored(entry.configuration);
+    const Candidate& candidate = entry.configuration.candidate;
+    if (candidate.settings == starts_.at(candidate.policy)) return;
+    const Scored found = scored(entry);
     if (found.score < best.score * (1 - kWorthwhile)) best = found;
   }
 
-  Scored scored(const Configuration& configuration) {
+  Scored scored(const Entry& entry) {
+    const Score& screened = entry.screened;
+    if (screened.score > kNear) return {entry.configuration, screened.score, screened.least};
+    return confirmed_score(entry.configuration);
+  }
+
+  Scored confirmed_score(const Configuration& configuration) {
     const Score score = trials_.confirm(configuration);
     return {configuration, score.score, score.least};
   }
@@ -240,6 +267,7 @@ class Search {
   Trials& trials_;
   const std::vector<std::string>& policies_;
   const TimeRange times_;
+  std::map<std::string, sim::Settings> starts_;         // of each policy
   std::map<std::string, sim::Settings> best_settings_;  // of each policy, for the last workers
   std::map<std::string, Entry> improved_;               // by policy and workers
 };

@@ -56,7 +56,7 @@ class Trials {
 
 struct Scored {
   Configuration configuration;
-  double score = 0;  // confirmed
+  double score = 0;  // confirmed if it is near 1 or the best of its ranking
   double least = 0;  // likewise
 };
 
