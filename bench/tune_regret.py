@@ -9,7 +9,11 @@ that misses it with the lower end of the first seed's interval gets no other see
 one worker less than tune found, and at fewer as long as some configuration will do, so that the
 regret is exact up to what the grid misses; where tune found nothing, at all numbers.
 
+--tighter F brings the limits nearer to 1 by that factor: then most cases need more workers than the
+work alone takes.
+
     bench/tune_regret.py [--rubato build/release/bin/rubato] [--cases 40] [--first 1] [--jobs N]
+                         [--tighter 1]
 """
 
 import argparse
@@ -38,9 +42,13 @@ def plain(us):
     return f"{float(f'{us:.4g}'):g}"
 
 
-def draw_case(number):
+def draw_case(number, tighter):
     """A workload of two or three types with a spread of 10 to 1000, and an SLO that can be met."""
     draws = random.Random(number)
+
+    def limit(slowdowns):
+        return f"{1 + (draws.choice(slowdowns) - 1) / tighter:.4g}"
+
     short_us = 10 ** draws.uniform(0, 2)
     spread = 10 ** draws.uniform(1, 3)
     types = [("short", short_us, draws.choice([90, 99, 99.5])),
@@ -54,8 +62,7 @@ def draw_case(number):
     return {
         "workload": ",".join(f"{name}:{plain(us)}us:{share:.4g}" for name, us, share in types),
         "rate": f"{busy / mean_us * 1e6:.6g}",
-        "slo": f"short:p99_slowdown={draws.choice([5, 10, 20])},"
-               f"long:p99_slowdown={draws.choice([3, 5, 10])}",
+        "slo": f"short:p99_slowdown={limit([5, 10, 20])},long:p99_slowdown={limit([3, 5, 10])}",
         "times_us": (short_us, short_us * spread),
         "preempt_us": round(draws.choice([0, 0.01, 0.1]) * short_us, 3),
         "least": max(1, math.ceil(busy / MOST_LOAD - 1e-9)),
@@ -164,6 +171,7 @@ def main():
     parser.add_argument("--rubato", default="build/release/bin/rubato")
     parser.add_argument("--cases", type=int, default=40)
     parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--tighter", type=float, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--most-regret", type=int, default=1)
     args = parser.parse_args()
@@ -171,7 +179,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         costs = folder + "/costs.toml"
         for number in range(args.first, args.first + args.cases):
-            case = draw_case(number)
+            case = draw_case(number, args.tighter)
             cost_file(costs, case)
             regret, words = regret_of(args.rubato, case, costs, args.jobs)
             regrets.append(regret)
