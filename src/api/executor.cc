@@ -145,11 +145,12 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   for (size_t i = 0; i < known->type_names_count; ++i) {
     made.type_names.emplace_back(known->type_names[i]);
   }
-  auto tasks = Executor::create(std::move(made));
-  if (!tasks.ok()) return Error{tasks.error()};
-  std::unique_ptr<rubato_executor> executor(new rubato_executor(std::move(*tasks)));
-  executor->recorders_.open(setup->recorders, executor->tasks_->runtime(),
-                            executor->tasks_->datapath(), executor->types());
+  if (Status fits = rubato::fit(made); !fits.ok()) return Error{fits.error()};
+  std::unique_ptr<rubato_executor> executor(new rubato_executor(made));
+  const Status started = executor->tasks_.start(made);
+  if (!started.ok()) return Error{started.error()};
+  executor->recorders_.open(setup->recorders, executor->tasks_.runtime(),
+                            executor->tasks_.datapath(), executor->types());
   const Status metrics = executor->start_metrics(setup->metrics_bind, setup->metrics_port);
   if (!metrics.ok()) return Error{metrics.error()};
   // Last, so that what fails leaves no file; the metrics know the recorders already.
@@ -162,21 +163,21 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
 rubato_executor::~rubato_executor() {
   exporter_ = nullptr;
   if (!recorders_.any()) return;
-  tasks_->stop();
-  static_cast<void>(tasks_->join());
+  tasks_.stop();
+  static_cast<void>(tasks_.join());
   recorders_.close();
 }
 
 Status rubato_executor::start_metrics(const std::string& bind, int port) {
   if (port < 0) return Done{};
-  rubato::Runtime& runtime = tasks_->runtime();
+  rubato::Runtime& runtime = tasks_.runtime();
   auto started = rubato::Exporter::start(
       bind, static_cast<uint16_t>(port),
       {[this](rubato::OpenMetrics& out) { expose(out); },
        [&runtime] { return runtime.serving(); },
        [this, &runtime] { return rubato::plan_text(runtime, types()); },
        {}, {},
-       [this, &runtime] { return rubato::state_json(runtime, tasks_->datapath(), types()); }},
+       [this, &runtime] { return rubato::state_json(runtime, tasks_.datapath(), types()); }},
       {.connections = kMetricsConnections});
   if (!started.ok()) return Error{started.error()};
   exporter_ = std::move(*started);
@@ -185,29 +186,29 @@ Status rubato_executor::start_metrics(const std::string& bind, int port) {
 
 rubato::ExposedTypes rubato_executor::types() const {
   return {[this](uint32_t type) {
-            const std::string_view name = tasks_->name_of_type(type);
+            const std::string_view name = tasks_.name_of_type(type);
             return name.empty() ? std::to_string(type) : std::string(name);
           },
           rubato::kRequestTypes};
 }
 
 void rubato_executor::expose(rubato::OpenMetrics& out) {
-  rubato::expose(out, tasks_->runtime(), tasks_->datapath(), types(), named_types_);
+  rubato::expose(out, tasks_.runtime(), tasks_.datapath(), types(), named_types_);
   out.family("rubato_failed", "counter", "Tasks that failed.");
-  out.counter(tasks_->failed());
+  out.counter(tasks_.failed());
   out.family("rubato_turned_away", "counter", "Tasks refused as they were submitted.");
-  out.counter(tasks_->datapath().turned_away());
+  out.counter(tasks_.datapath().turned_away());
   out.family("rubato_unfinished", "gauge", "Tasks that were submitted and are not done.");
-  out.gauge(static_cast<double>(tasks_->unfinished()));
-  if (!tasks_->groups().empty()) expose_groups(out);
+  out.gauge(static_cast<double>(tasks_.unfinished()));
+  if (!tasks_.groups().empty()) expose_groups(out);
   recorders_.expose(out);
 }
 
 void rubato_executor::expose_groups(rubato::OpenMetrics& out) const {
   const auto each = [&](const char* name, const char* kind, const char* help, auto&& write) {
     out.family(name, kind, help);
-    for (uint32_t group = 0; group <= tasks_->groups().size(); ++group) {
-      const std::string of = group == 0 ? "default" : tasks_->groups()[group - 1].name;
+    for (uint32_t group = 0; group <= tasks_.groups().size(); ++group) {
+      const std::string of = group == 0 ? "default" : tasks_.groups()[group - 1].name;
       write(group_stats(group), rubato::OpenMetrics::label("group", of));
     }
   };
@@ -233,20 +234,20 @@ void rubato_executor::expose_groups(rubato::OpenMetrics& out) const {
 
 rubato_group_stats rubato_executor::group_stats(uint32_t group) const {
   rubato_group_stats stats{};
-  if (group > tasks_->groups().size()) return stats;
-  const rubato::GroupFigures figures = tasks_->figures(group);
+  if (group > tasks_.groups().size()) return stats;
+  const rubato::GroupFigures figures = tasks_.figures(group);
   stats.requests = figures.finished;
   stats.refused = figures.refused;
-  stats.unfinished = tasks_->unfinished(group);
+  stats.unfinished = tasks_.unfinished(group);
   stats.service_ns = figures.service.count();
   stats.waited_ns = figures.waited.count();
   return stats;
 }
 
 rubato_stats rubato_executor::stats() const {
-  rubato_stats stats = rubato::api::stats_of(tasks_->runtime());
-  stats.refused += tasks_->datapath().turned_away();
-  stats.failed = tasks_->failed();
+  rubato_stats stats = rubato::api::stats_of(tasks_.runtime());
+  stats.refused += tasks_.datapath().turned_away();
+  stats.failed = tasks_.failed();
   return stats;
 }
 

@@ -23,20 +23,21 @@ struct rubato_executor {
   rubato_executor(const rubato_executor&) = delete;
   rubato_executor& operator=(const rubato_executor&) = delete;
 
-  rubato::Executor& tasks() const { return *tasks_; }
+  rubato::Executor& tasks() { return tasks_; }
+  const rubato::Executor& tasks() const { return tasks_; }
   rubato::api::Recorders& recorders() { return recorders_; }
   uint32_t metrics_port() const { return exporter_ == nullptr ? 0 : exporter_->port(); }
   rubato_stats stats() const;
   rubato_group_stats group_stats(uint32_t group) const;
 
  private:
-  explicit rubato_executor(std::unique_ptr<rubato::Executor> tasks) : tasks_(std::move(tasks)) {}
+  explicit rubato_executor(const rubato::ExecutorOptions& options) : tasks_(options) {}
   rubato::Status start_metrics(const std::string& bind, int port);
   rubato::ExposedTypes types() const;
   void expose(rubato::OpenMetrics& out);
   void expose_groups(rubato::OpenMetrics& out) const;
 
-  std::unique_ptr<rubato::Executor> tasks_;
+  rubato::Executor tasks_;
   rubato::api::Recorders recorders_{"the executor"};
   rubato::NamedTypes named_types_;  // the exporter's thread's own
   std::unique_ptr<rubato::Exporter> exporter_;  // reads the others

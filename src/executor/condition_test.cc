@@ -23,7 +23,8 @@ class OnCondition : public testing::Test {
     options.runtime.workers = 1;
     options.runtime.policy = "fcfs";
     options.runtime.max_fibers = kFibers;
-    executor_ = std::move(Executor::create(std::move(options)).value());
+    executor_ = std::make_unique<Executor>(options);
+    RUBATO_CHECK(executor_->start(options).ok());
   }
 
   using Step = void (OnCondition::*)();

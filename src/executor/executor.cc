@@ -98,34 +98,29 @@ std::vector<uint32_t> bounds_of(const std::vector<TaskGroup>& groups) {
 
 }  // namespace
 
-Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
-  if (Status fits = fit_groups(options); !fits.ok()) return Error{fits.error()};
-  if (options.in_loop) {
-    if (Status fits = fit_into_loop(options.runtime); !fits.ok()) return Error{fits.error()};
-  }
-  const RuntimeOptions runtime_options = options.runtime;
-  const bool in_loop = options.in_loop;
-  std::unique_ptr<Executor> executor(new Executor(std::move(options)));
-  if (Status good = executor->datapath_.check(); !good.ok()) return Error{good.error()};
-  auto runtime = Runtime::create(runtime_options, executor->datapath_, *executor);
-  if (!runtime.ok()) return Error{runtime.error()};
-  executor->runtime_ = std::move(*runtime);
-  bool watched = true;
-  for (LoopQueue* loop : executor->datapath_.loops()) {
-    watched &= loop->watch(executor->runtime_->waits().port(loop->worker()));
-  }
-  if (!watched) return Error{std::string("epoll: ") + std::strerror(errno)};
-  if (in_loop) return executor;
-  executor->runner_ = std::thread([self = executor.get()] {
-    self->ended(self->runtime_->run());
-  });
-  return executor;
+Status fit(ExecutorOptions& options) {
+  if (Status fits = fit_groups(options); !fits.ok()) return fits;
+  return options.in_loop ? fit_into_loop(options.runtime) : Done{};
 }
 
-Executor::Executor(ExecutorOptions options)
-    : groups_(std::move(options.groups)),
-      type_names_(std::move(options.type_names)),
+Executor::Executor(const ExecutorOptions& options)
+    : groups_(options.groups),
+      type_names_(options.type_names),
       datapath_(options.runtime.workers, options.max_tasks, bounds_of(groups_), options.in_loop) {}
+
+Status Executor::start(const ExecutorOptions& options) {
+  if (Status good = datapath_.check(); !good.ok()) return good;
+  auto runtime = Runtime::create(options.runtime, datapath_, *this);
+  if (!runtime.ok()) return Error{runtime.error()};
+  runtime_ = std::move(*runtime);
+  bool watched = true;
+  for (LoopQueue* loop : datapath_.loops()) {
+    watched &= loop->watch(runtime_->waits().port(loop->worker()));
+  }
+  if (!watched) return Error{std::string("epoll: ") + std::strerror(errno)};
+  if (!options.in_loop) runner_ = std::thread([this] { ended(runtime_->run()); });
+  return Done{};
+}
 
 Executor::~Executor() {
   if (runtime_ == nullptr) return;

@@ -73,12 +73,17 @@ enum class LoopState : uint8_t {
   kStopped,  // for good
 };
 
+// Refuses options, or settles what they leave open.
+Status fit(ExecutorOptions& options);
+
 class Executor final : private Application {
  public:
-  static Result<std::unique_ptr<Executor>> create(ExecutorOptions options);
+  // By options that fit() has settled; start() begins to run, once, or says why not.
+  explicit Executor(const ExecutorOptions& options);
   ~Executor() override;
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
+  Status start(const ExecutorOptions& options);  // the same
 
   // Null = refused, and counted: there are max_tasks already, the executor stops, or it has no such
   // group; memory only refuses a continuation.
@@ -137,10 +142,10 @@ class Executor final : private Application {
   std::optional<LoopState> run(Nanos budget, LoopQueue& loop);
 
   Runtime& runtime() const { return *runtime_; }
-  TaskDatapath& datapath() { return datapath_; }
+  const TaskDatapath& datapath() const { return datapath_; }
   uint64_t unfinished() const { return datapath_.in_flight(); }
   // Of the group of that number; 0 = of none. Requires group <= groups().size().
-  uint64_t unfinished(uint32_t group) { return datapath_.in_flight(inner_group(group)); }
+  uint64_t unfinished(uint32_t group) const { return datapath_.in_flight(inner_group(group)); }
   GroupFigures figures(uint32_t group) const { return runtime_->group(inner_group(group)); }
   const std::vector<TaskGroup>& groups() const { return groups_; }
   uint64_t failed() const { return failed_.load(std::memory_order_relaxed); }
@@ -153,7 +158,6 @@ class Executor final : private Application {
   static Task* current_task();
 
  private:
-  explicit Executor(ExecutorOptions options);
   void handle(Request& request) override;
   void ended(bool drained);
   bool run_own_loops(std::vector<pollfd>& own);

@@ -72,7 +72,7 @@ class TaskDatapath final : public Datapath {
     return pools_.taken();
   }
   bool tells_end() const override { return true; }
-  uint64_t in_flight(uint8_t group) { return pools_.of(group).taken(); }
+  uint64_t in_flight(uint8_t group) const { return pools_.of(group).taken(); }
   DatapathStats stats() const override;
   void for_each_flow(const std::function<void(const FlowInfo&)>&) override {}
   bool close_flow(uint64_t) override { return false; }

@@ -38,6 +38,9 @@ class TaskPools {
   TaskPool& of(uint8_t group) {
     return group < kFirstOwnGroup ? common_ : *own_[group - kFirstOwnGroup];
   }
+  const TaskPool& of(uint8_t group) const {
+    return group < kFirstOwnGroup ? common_ : *own_[group - kFirstOwnGroup];
+  }
   void give_back(Task& task) { of(task.group).give_back(task); }
 
   uint64_t taken() const {

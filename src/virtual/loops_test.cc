@@ -77,9 +77,11 @@ class Storm {
     options.runtime.drain_limit = kDrainLimit;
     options.in_loop = true;
     setting_.cores.add_to(options.runtime);
-    auto executor = Executor::create(std::move(options));
-    ASSERT_TRUE(executor.ok()) << executor.error();
-    executor_ = executor->get();
+    ASSERT_TRUE(fit(options).ok());
+    Executor executor(options);
+    const Status started = executor.start(options);
+    ASSERT_TRUE(started.ok()) << started.error();
+    executor_ = &executor;
     event_ = ::eventfd(0, EFD_NONBLOCK);
     std::vector<std::thread> threads;
     for (uint32_t loop = 0; loop < setting_.loops; ++loop) {

@@ -71,9 +71,10 @@ class Storm {
     options.runtime.policy = setting_.policy;
     options.runtime.max_fibers = setting_.max_fibers;
     options.runtime.drain_limit = Nanos::seconds(20);
-    auto executor = Executor::create(std::move(options));
-    ASSERT_TRUE(executor.ok()) << executor.error();
-    executor_ = executor->get();
+    Executor executor(options);
+    const Status started = executor.start(options);
+    ASSERT_TRUE(started.ok()) << started.error();
+    executor_ = &executor;
     std::thread beside([this] { beside_them(); });
     for (uint32_t i = 0; i < setting_.tasks; ++i) submit(i);
     beside.join();
