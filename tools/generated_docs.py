@@ -24,6 +24,7 @@ BENCHMARKS = str(Path(__file__).resolve().parent / "benchmarks_table.py")
 FIDELITY = str(Path(__file__).resolve().parent / "virtual_fidelity.py")
 REPRODUCE = str(Path(__file__).resolve().parent / "reproduce.py")
 SCALING = str(Path(__file__).resolve().parent / "scaling.py")
+RUST_OPTIONS = str(Path(__file__).resolve().parent / "rust_options.py")
 
 # (file, name, command, part)
 ALL, IN_PLACE = "all", "in place"
@@ -44,6 +45,7 @@ ENTRIES = [
         ("include/rubato/options.hpp", "c++-members", ALL),
         ("include/rubato/options.hpp", "c++-copies", ALL),
         ("src/api/options.cc", "c-places", ALL))),
+    ("languages/rust/src/ffi.rs", "rust-options", [sys.executable, RUST_OPTIONS], ALL),
 ]
 
 

@@ -48,6 +48,8 @@ type Options struct {
 	// the tasks in none of them.
 	Groups []Group
 	Weight uint32 // of the tasks in no group: 1 to 10000; 0 = 100
+	// Files of the tasks: a trace for Perfetto, every task and a profile for rubato sim; "" = none.
+	TraceFile, RecordFile, ProfileFile string
 }
 
 // A Group of tasks; docs/EXECUTOR.md says what a weight means.
@@ -115,9 +117,17 @@ func create(options Options, inLoop bool) (*Executor, error) {
 	var scheduler C.rubato_options
 	C.rubato_options_init(&scheduler, C.sizeof_rubato_options)
 	scheduler.workers = C.uint32_t(options.Workers)
-	if options.Policy != "" {
-		scheduler.policy = C.CString(options.Policy)
-		defer C.free(unsafe.Pointer(scheduler.policy))
+	for _, text := range []struct {
+		value string
+		to    **C.char
+	}{
+		{options.Policy, &scheduler.policy}, {options.TraceFile, &scheduler.trace_file},
+		{options.RecordFile, &scheduler.record_file}, {options.ProfileFile, &scheduler.profile_file},
+	} {
+		if text.value != "" {
+			*text.to = C.CString(text.value)
+			defer C.free(unsafe.Pointer(*text.to))
+		}
 	}
 	if options.ForeignRuntime {
 		scheduler.foreign_runtime = 1
@@ -191,6 +201,36 @@ func (e *Executor) GroupStats(group uint32) GroupStats {
 	C.rubato_executor_group_stats(e.c, C.uint32_t(group), &stats, C.sizeof_rubato_group_stats)
 	return GroupStats{uint64(stats.requests), uint64(stats.refused), uint64(stats.unfinished),
 		time.Duration(stats.service_ns), time.Duration(stats.waited_ns)}
+}
+
+// Trace begins or ends a trace in Options.TraceFile. It returns an error where the file cannot be
+// written, or there is none.
+func (e *Executor) Trace(wanted bool) error {
+	return tell(func(trouble *C.rubato_error) C.int {
+		return C.rubato_executor_trace(e.c, C.int(flag(wanted)), trouble)
+	})
+}
+
+// Record does the same with a recording of the tasks in Options.RecordFile.
+func (e *Executor) Record(wanted bool) error {
+	return tell(func(trouble *C.rubato_error) C.int {
+		return C.rubato_executor_record(e.c, C.int(flag(wanted)), trouble)
+	})
+}
+
+// WriteProfile writes Options.ProfileFile as it is now; else it is written every 10 s.
+func (e *Executor) WriteProfile() error {
+	return tell(func(trouble *C.rubato_error) C.int {
+		return C.rubato_executor_write_profile(e.c, trouble)
+	})
+}
+
+func tell(how func(*C.rubato_error) C.int) error {
+	var trouble C.rubato_error
+	if how(&trouble) != C.RUBATO_OK {
+		return errors.New(C.GoString(&trouble.text[0]))
+	}
+	return nil
 }
 
 // Submit runs run(user), both native: `int run(void*)` in C. It may switch at rubato_checkpoint.

@@ -3,6 +3,7 @@
 package rubato
 
 import (
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -79,6 +80,40 @@ func TestADeadlineEndsATask(t *testing.T) {
 	executor := make1(t, Options{Workers: 1})
 	ended := executor.Submit(Attributes{Deadline: 1}, tasks.UntilHundred(), counter.C())
 	expect(t, ended, Expired)
+}
+
+func TestFilesOfTheTasksAreWrittenWhenAskedFor(t *testing.T) {
+	counter := newCounter(t)
+	folder := t.TempDir()
+	options := Options{Workers: 1, TraceFile: folder + "/trace", RecordFile: folder + "/record",
+		ProfileFile: folder + "/profile"}
+	executor := make1(t, options)
+	for i := 0; i < 50; i++ {
+		expect(t, executor.Submit(Attributes{}, tasks.AddOne(), counter.C()), Finished)
+	}
+	for _, err := range []error{executor.Trace(false), executor.Record(false)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It has what came until 0.25 s ago.
+	err := executor.WriteProfile()
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); {
+		time.Sleep(50 * time.Millisecond)
+		err = executor.WriteProfile()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{options.TraceFile, options.RecordFile, options.ProfileFile} {
+		if written, err := os.Stat(file); err != nil || written.Size() == 0 {
+			t.Fatal(file, err)
+		}
+	}
+	err = make1(t, Options{Workers: 1}).Record(true)
+	if err == nil || !strings.Contains(err.Error(), "record_file") {
+		t.Fatal(err)
+	}
 }
 
 func TestWhatIsTooMuchIsRefused(t *testing.T) {

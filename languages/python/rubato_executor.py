@@ -139,6 +139,9 @@ class _Library:
                 ("executor_unfinished", ctypes.c_uint64, pointer),
                 ("executor_group_stats", None, pointer, ctypes.c_uint32, pointer,
                  ctypes.c_size_t),
+                ("executor_trace", number, pointer, number, pointer),
+                ("executor_record", number, pointer, number, pointer),
+                ("executor_write_profile", number, pointer, pointer),
                 ("completions_create", pointer),
                 ("completions_destroy", None, pointer),
                 ("completions_fd", number, pointer),
@@ -282,6 +285,24 @@ class _Tasks:
         return GroupStats(stats.requests, stats.refused, stats.unfinished,
                           stats.service_ns / 1e9, stats.waited_ns / 1e9)
 
+    def trace(self, wanted):
+        """Begins or ends a trace in the file `trace_file` of the options, for Perfetto; this and
+        the next two raise OSError where the file cannot be written, or there is none."""
+        self._file(self._c.executor_trace, int(wanted))
+
+    def record(self, wanted):
+        """The same with a recording of the tasks in `record_file`, for `rubato sim`."""
+        self._file(self._c.executor_record, int(wanted))
+
+    def write_profile(self):
+        """Writes `profile_file` as it is now; else it is written every 10 s."""
+        self._file(self._c.executor_write_profile)
+
+    def _file(self, function, *arguments):
+        error = _Error()
+        if function(self._executor, *arguments, ctypes.byref(error)) != 0:
+            raise OSError(error.text.decode())
+
     def __enter__(self):
         return self
 
@@ -291,7 +312,8 @@ class _Tasks:
 
 class Executor(_Tasks):
     """Workers of its own. Options are those of docs/OPTIONS.md by their names in C (`workers`,
-    `policy`, `foreign_runtime`), `max_tasks`, `groups` (a list of Group) and `weight`."""
+    `policy`, `foreign_runtime`, `record_file`), `max_tasks`, `groups` (a list of Group) and
+    `weight`."""
 
     def __init__(self, **options):
         super().__init__(**options)

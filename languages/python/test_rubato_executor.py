@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import ctypes
+import json
 import os
 import subprocess
 import tempfile
@@ -122,6 +123,34 @@ class Native(unittest.TestCase):
                 executor.submit(lambda: 1 // 0).result(60)
         with Executor() as executor, self.assertRaisesRegex(TypeError, "foreign_runtime"):
             executor.submit(lambda: 1)
+
+    def test_files_of_the_tasks_are_written_when_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = {f"{kind}_file": os.path.join(folder, kind)
+                     for kind in ("trace", "record", "profile")}
+            with Executor(workers=1, **files) as executor:
+                for _ in range(50):
+                    executor.submit(self.tasks.add_one, self.at, type=1).result(60)
+                while executor.unfinished > 0:
+                    time.sleep(0)
+                executor.trace(False)
+                executor.record(False)
+                for kind in ("trace", "record"):
+                    self.assertGreater(os.path.getsize(files[f"{kind}_file"]), 0)
+                self.write_profile(executor)
+            profile = json.loads(Path(files["profile_file"]).read_text(encoding="utf-8"))
+            self.assertEqual(sum(one["count"] for one in profile["types"]), 50)
+        with Executor(workers=1) as executor, self.assertRaisesRegex(OSError, "record_file"):
+            executor.record(True)
+
+    def write_profile(self, executor):
+        for _ in range(1000):  # it has what came until 0.25 s ago
+            try:
+                return executor.write_profile()
+            except OSError as trouble:
+                self.assertIn("profile_file: fewer than two", str(trouble))
+                time.sleep(0.05)
+        return self.fail("no profile")
 
     def test_bad_options_are_one_line(self):
         with self.assertRaisesRegex(ValueError, "nothing"):

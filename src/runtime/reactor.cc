@@ -20,7 +20,6 @@ namespace rubato {
 namespace {
 
 constexpr int kAlarm = -1;  // in place of a descriptor
-constexpr int64_t kNanosPerSecond = 1'000'000'000;
 // The longest sleep: times further away are too far for the kernel.
 constexpr Nanos kLongest = Nanos::seconds(int64_t{10} * 365 * 24 * 3600);
 // The kernel's clock may run faster than ours by less than this part.

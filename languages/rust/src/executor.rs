@@ -7,23 +7,15 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::os::raw::{c_char, c_int, c_void};
+use std::os::raw::{c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::io::{AsRawFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-/// The first options of a scheduler; the others keep their defaults.
-#[repr(C)]
-struct SchedulerOptions {
-    struct_size: usize,
-    policy: *const c_char,
-    set: *const c_void,
-    set_count: usize,
-    workers: u32,
-}
 
 /// What an executor is made with.
 #[derive(Clone, Debug)]
@@ -39,12 +31,26 @@ pub struct Options {
     pub groups: Vec<Group>,
     /// Of the tasks in no group: 1 to 10000.
     pub weight: u32,
+    /// Of a trace of the tasks, for Perfetto.
+    pub trace_file: Option<PathBuf>,
+    /// Of every task, for `rubato sim`.
+    pub record_file: Option<PathBuf>,
+    /// Of a profile of the tasks, for `rubato sim`.
+    pub profile_file: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let groups = Vec::new();
-        Options { workers: 0, policy: "synergy".into(), max_tasks: 65536, groups, weight: 100 }
+        Options {
+            workers: 0,
+            policy: "synergy".into(),
+            max_tasks: 65536,
+            groups: Vec::new(),
+            weight: 100,
+            trace_file: None,
+            record_file: None,
+            profile_file: None,
+        }
     }
 }
 
@@ -92,6 +98,18 @@ impl fmt::Display for CreateError {
 }
 
 impl std::error::Error for CreateError {}
+
+/// Why a file of the tasks is not written: one line.
+#[derive(Debug)]
+pub struct FileError(String);
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for FileError {}
 
 /// How a task has ended that has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,6 +323,25 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
     }
 }
 
+// Empty = none.
+fn c_path(option: &str, path: &Option<PathBuf>) -> Result<CString, CreateError> {
+    let bytes = path.as_ref().map_or(&[][..], |path| path.as_os_str().as_bytes());
+    CString::new(bytes).map_err(|_| CreateError(format!("{option}: a path without null characters")))
+}
+
+fn line_of(error: &ffi::Error) -> String {
+    // SAFETY: the library ends the text.
+    unsafe { CStr::from_ptr(error.text.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+fn told(how: impl FnOnce(&mut ffi::Error) -> c_int) -> Result<(), FileError> {
+    let mut error = ffi::Error { text: [0; 256] };
+    match how(&mut error) {
+        0 => Ok(()),
+        _ => Err(FileError(line_of(&error))),
+    }
+}
+
 /// Workers of its own, which run closures by a scheduling policy. To drop it blocks until the tasks
 /// have ended (the drain limit at the longest); not in a task.
 pub struct Executor(*mut c_void);
@@ -340,19 +377,21 @@ impl Executor {
                 max_tasks: group.max_tasks,
             })
             .collect();
-        let scheduler = SchedulerOptions {
-            // Without the padding behind it, where the library has its next field.
-            struct_size: 4 * std::mem::size_of::<usize>() + std::mem::size_of::<u32>(),
-            policy: policy.as_ptr(),
-            set: std::ptr::null(),
-            set_count: 0,
-            workers: options.workers,
-        };
+        let trace_file = c_path("trace_file", &options.trace_file)?;
+        let record_file = c_path("record_file", &options.record_file)?;
+        let profile_file = c_path("profile_file", &options.profile_file)?;
         // SAFETY: all-zero is a value of these plain structs, and the library fills them.
         unsafe {
+            let mut scheduler: ffi::SchedulerOptions = std::mem::zeroed();
+            ffi::rubato_options_init(&mut scheduler, std::mem::size_of_val(&scheduler));
+            scheduler.policy = policy.as_ptr();
+            scheduler.workers = options.workers;
+            scheduler.trace_file = trace_file.as_ptr();
+            scheduler.record_file = record_file.as_ptr();
+            scheduler.profile_file = profile_file.as_ptr();
             let mut c: ffi::ExecutorOptions = std::mem::zeroed();
             ffi::rubato_executor_options_init(&mut c, std::mem::size_of_val(&c));
-            c.scheduler = (&scheduler as *const SchedulerOptions).cast();
+            c.scheduler = &scheduler;
             c.max_tasks = options.max_tasks;
             c.in_loop = in_loop.into();
             c.groups = groups.as_ptr();
@@ -361,8 +400,7 @@ impl Executor {
             let mut error: ffi::Error = std::mem::zeroed();
             let made = ffi::rubato_executor_create(&c, &mut error);
             if made.is_null() {
-                let line = CStr::from_ptr(error.text.as_ptr()).to_string_lossy();
-                return Err(CreateError(line.into_owned()));
+                return Err(CreateError(line_of(&error)));
             }
             Ok(Executor(made))
         }
@@ -404,6 +442,25 @@ impl Executor {
     pub fn unfinished(&self) -> u64 {
         // SAFETY: any thread.
         unsafe { ffi::rubato_executor_unfinished(self.0) }
+    }
+
+    /// Begins a trace in [`Options::trace_file`], or ends it. An error where the file cannot be
+    /// written, or there is none.
+    pub fn trace(&self, wanted: bool) -> Result<(), FileError> {
+        // SAFETY: any thread; the error is a plain struct.
+        told(|error| unsafe { ffi::rubato_executor_trace(self.0, wanted.into(), error) })
+    }
+
+    /// The same with a recording of the tasks in [`Options::record_file`].
+    pub fn record(&self, wanted: bool) -> Result<(), FileError> {
+        // SAFETY: as above.
+        told(|error| unsafe { ffi::rubato_executor_record(self.0, wanted.into(), error) })
+    }
+
+    /// Writes [`Options::profile_file`] as it is now; else it is written every 10 s.
+    pub fn write_profile(&self) -> Result<(), FileError> {
+        // SAFETY: as above.
+        told(|error| unsafe { ffi::rubato_executor_write_profile(self.0, error) })
     }
 
     /// Of a group by its number; 0 = of the tasks in none. All zero for a number beyond.

@@ -42,6 +42,41 @@ fn a_long_task_blocks_no_short_one() {
 }
 
 #[test]
+fn files_of_the_tasks_are_written_when_asked_for() {
+    let folder = std::env::temp_dir().join(format!("rubato-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str| Some(folder.join(name));
+    let options = Options {
+        workers: 1,
+        trace_file: file("trace"),
+        record_file: file("record"),
+        profile_file: file("profile"),
+        ..Options::default()
+    };
+    let executor = Executor::new(&options).unwrap();
+    for _ in 0..50 {
+        executor.spawn(&Attributes::default(), || ()).join().unwrap();
+    }
+    executor.trace(false).unwrap();
+    executor.record(false).unwrap();
+    // It has what came until 0.25 s ago.
+    let written = (0..1000).any(|_| {
+        executor.write_profile().is_ok() || {
+            std::thread::sleep(Duration::from_millis(50));
+            false
+        }
+    });
+    assert!(written);
+    for path in [options.trace_file, options.record_file, options.profile_file] {
+        assert!(std::fs::metadata(path.unwrap()).unwrap().len() > 0);
+    }
+    drop(executor);
+    std::fs::remove_dir_all(folder).unwrap();
+    let none = one_worker().record(true).unwrap_err();
+    assert!(none.to_string().contains("record_file"));
+}
+
+#[test]
 fn a_panic_is_an_error_with_its_payload() {
     let handle = one_worker().spawn(&Attributes::default(), || panic!("oh"));
     let error = handle.join().map(|()| ()).unwrap_err();
