@@ -155,6 +155,11 @@ if [ -n "${FULL:-}" ]; then
     && build release rubato_cli rubato_lab_cli benches
   run release -L '^bench$' -j 1
 
+  if command -v clang++-19 >/dev/null; then
+    say "build by Clang"
+    configure dev-clang -DRUBATO_BENCH=OFF && build dev-clang
+  fi
+
   say "the commands of the documents, in a fresh clone"
   run_as full dev -C Full -L '^fresh_clone$'
 fi
