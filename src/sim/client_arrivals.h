@@ -9,6 +9,7 @@
 #include "policy/contract.h"
 #include "sim/clients.h"
 #include "sim/context.h"
+#include "sim/core_allocation.h"
 #include "sim/elastic_cores.h"
 #include "sim/worker_pool.h"
 
@@ -46,24 +47,32 @@ class ClientArrivals {
         return receive(message);
       case Clients::Kind::kDemand:
         context_.server.note_demand(message.session, message.demand, context_.now());
-        if (context_.server.cores().granted() == 0) {
-          return static_cast<void>(context_.server.take_messages());
-        }
+        if (nobody_takes_in()) return static_cast<void>(context_.server.take_messages());
         return worker_of(message.session).pay_for_messages();
     }
   }
 
  private:
   Clients& clients() const { return context_.server.clients(); }
+  const CoreAllocation& allocation() const { return context_.server.cores(); }
+  bool nobody_takes_in() const {
+    return allocation().granted() == 0 && !allocation().interrupts();
+  }
+  // The worker that takes in a packet of this flow: its own, which the NIC wakes, or without such
+  // interrupts another while that one is parked.
   SimWorker<P, Server>& worker_of(uint64_t flow) {
-    return workers_[context_.server.cores().redirect(context_.nic.steer(flow, context_.now()))];
+    const uint32_t own = context_.nic.steer(flow, context_.now());
+    if (!allocation().interrupts()) return workers_[allocation().redirect(own)];
+    const bool is_parked = allocation().state(own) == CoreAllocation::State::kParked;
+    if (is_parked) workers_[own].grant(context_.costs().cores.interrupt);
+    return workers_[own];
   }
 
   void receive(const Clients::Message& message) {
     SimRequest* const request = context_.pool.borrow();
     request->arrive(message.offer, received_++, context_.now(), context_.warm_at);
     request->session = message.session;
-    if (context_.server.cores().granted() == 0) cores_.grant();
+    if (nobody_takes_in()) cores_.grant();
     SimWorker<P, Server>& worker = worker_of(request->flow);
     if (!context_.server.admits(message.session, message.demand)) {
       worker.owe(context_.costs().cores.refuse);

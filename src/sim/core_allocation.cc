@@ -11,6 +11,7 @@ CoreAllocation::CoreAllocation(const Setup& setup, Instant warm_at, const Client
                                overload::CreditPool<overload::PlainCell>& pool)
     : limit_(setup.workers),
       guaranteed_(setup.elastic->guaranteed),
+      interrupts_(setup.costs.cores.interrupt > Nanos()),
       warm_at_(warm_at),
       clients_(clients),
       cores_(setup.workers) {

@@ -66,6 +66,10 @@ class CoreAllocation {
   // not all are parked.
   uint32_t redirect(uint32_t w) const;
   bool rule_parks() const { return rule_->parks(); }
+  // Does the NIC wake each parked worker for what comes into its own ring or queue?
+  bool interrupts() const { return interrupts_; }
+  // What an idle worker that an interrupt can wake does not wait for: the first question.
+  Nanos before_asking() const { return interrupts_ ? Nanos() : kAskAgain; }
   Nanos interval() const { return rule_->interval(); }
 
   void serves(uint32_t w, Instant now);     // the worker has found work
@@ -93,6 +97,7 @@ class CoreAllocation {
 
   uint32_t limit_;
   uint32_t guaranteed_;
+  bool interrupts_;
   Instant warm_at_;
   const Clients& clients_;
   std::unique_ptr<overload::CoreRule> rule_;

@@ -154,6 +154,7 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.section("cores");
   visitor.cost("park", c.cores.park, kMostCost);
   visitor.cost("wake", c.cores.wake, kMostCost);
+  visitor.cost("interrupt", c.cores.interrupt, kMostCost);
   visitor.cost("refuse", c.cores.refuse, kMostCost);
   visitor.cost("credit_message", c.cores.credit_message, kMostCost);
   visitor.cost("credit_update", c.cores.credit_update, kMostCost);

@@ -191,6 +191,9 @@ struct Prices {
   struct Cores {
     Nanos park;            // giving a core away
     Nanos wake;            // from the decision until a parked core looks for work
+    // From the arrival of a packet of a parked worker's own, at which the NIC interrupts its core,
+    // until that worker looks for work (SBB 4.2). 0 = it does not: the packet goes to another.
+    Nanos interrupt;
     Nanos refuse;          // dropping a request and saying so
     Nanos credit_message;  // one that only has credits or demand, sent or received
     // From the moment at which an update of the credits has read them until it writes them: what

@@ -52,7 +52,8 @@ class ElasticCores {
   // (policy/darc.h reserves the first ones).
   void grant() {
     for (uint32_t w = workers_.size(); w-- > 0;) {
-      if (server_.cores().state(w) == CoreAllocation::State::kParked) return workers_[w].grant();
+      if (server_.cores().state(w) != CoreAllocation::State::kParked) continue;
+      return workers_[w].grant(context_.costs().cores.wake);
     }
   }
 

@@ -221,6 +221,43 @@ TEST(Elastic, policies_that_would_have_to_know_who_is_parked_are_refused_by_name
             "cores: 'none' is not one of " + overload::core_rule_names());
 }
 
+// `steal` or `sbb` on cores that it leaves at once, and that only the NIC gives back (SBB 4.2): no
+// request waits for long enough for the allocator.
+Setup interrupted(double rate_rps, Nanos interrupt = Nanos(3400), uint64_t requests = 20'000) {
+  sim::Setup setup = at_load(0, "reactive", requests);
+  setup.costs = load_costs("sbb-testbed").value();
+  setup.costs.cores.interrupt = interrupt;
+  setup.workload.mixes = {parse_mix("fixed-1").value()};
+  setup.workload.rate = rate_rps;
+  setup.warmup = 0;
+  setup.elastic->uses_credits = false;
+  setup.elastic->cores_settings = {{"poll", "0us"}, {"threshold", "1s"}};
+  return setup;
+}
+
+TEST(Elastic, whom_an_interrupt_wakes_begins_that_much_later) {
+  const auto median_us = [](Nanos interrupt) {
+    return run(interrupted(1e3, interrupt, 2'000), "sbb").types[0].latency.percentile(50).micros();
+  };
+  EXPECT_NEAR(median_us(Nanos::micros(20)) - median_us(Nanos::micros(10)), 10, 0.2);
+}
+
+TEST(Elastic, where_the_nic_wakes_workers_nothing_waits_for_ever) {
+  for (const char* policy : {"cfcfs", "steal", "zygos", "darc", "synergy", "sbb"}) {
+    for (const char* machine : {"coresync-testbed", "sbb-testbed"}) {
+      for (const char* cores : {"reactive", "util-range", "coresync"}) {
+        sim::Setup setup = at_load(0.3, cores, 5'000);
+        setup.costs = load_costs(machine).value();
+        setup.costs.cores.interrupt = Nanos(3400);
+        setup.costs.stalls = {Nanos::millis(1), Nanos::micros(50), StallLengths::kConstant,
+                              StallsHit::kCore};
+        const Outcome outcome = run(setup, policy);
+        EXPECT_EQ(counter(outcome, "left_waiting"), 0u) << policy << " " << machine << " " << cores;
+      }
+    }
+  }
+}
+
 TEST(Elastic, credits_keep_goodput_and_latency_where_an_unprotected_server_drowns) {
   sim::Setup setup = at_load(1.5, "static", 200'000);
   const Outcome guarded = run(setup);

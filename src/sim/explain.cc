@@ -408,7 +408,10 @@ void explain_elastic(const Setup& setup, Lines& lines) {
                   text(costs.cores.wake) + ", to park it " + text(costs.cores.park) +
                   ", and both count as in use; idle ones ask every " +
                   text(CoreAllocation::kAskAgain));
-  lines.emplace_back("flows of a parked worker go to the next one that is awake, at once");
+  lines.push_back(costs.cores.interrupt > Nanos()
+                      ? "a packet of a parked worker's wakes it, and nobody else, in " +
+                            text(costs.cores.interrupt) + "; an idle one asks at once"
+                      : "flows of a parked worker go to the next one that is awake, at once");
 }
 
 }  // namespace

@@ -47,6 +47,9 @@ TEST(Explain, sessions_and_cores_are_told_where_there_are_any) {
   setup.elastic.emplace();
   setup.elastic->cores = "coresync";
   EXPECT_TRUE(says(setup, "cores are allocated by 'coresync'; to wake one takes 2200 ns"));
+  EXPECT_TRUE(says(setup, "flows of a parked worker go to the next one that is awake"));
+  setup.costs.cores.interrupt = Nanos(3400);
+  EXPECT_TRUE(says(setup, "a packet of a parked worker's wakes it, and nobody else, in 3400 ns"));
   EXPECT_TRUE(says(setup, "the clients are 100 sessions"));
   EXPECT_TRUE(says(setup, "99 % of round trips take less than 20000 ns"));
 }

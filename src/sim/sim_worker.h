@@ -148,7 +148,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     if constexpr (Server::kElastic) {
       cores().polls(id_, free_at_);
       if (kParksWhenEmpty<P> && cores().leaving(id_)) return schedule(Next::kAsk, free_at_);
-      if (cores().rule_parks()) schedule(Next::kAsk, free_at_ + CoreAllocation::kAskAgain);
+      if (cores().rule_parks()) schedule(Next::kAsk, free_at_ + cores().before_asking());
     }
   }
 
@@ -256,13 +256,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     if (kOwnQueue && waiting_in(own_queue()) > 0) pool_.offer(own_queue());
   }
 
-  // A parked worker is granted a core.
-  void grant() {
+  // A parked worker is granted its core, and looks for work after a while.
+  void grant(Nanos after) {
     cores().wake(id_, now());
     if (context_.hyperthreads.any()) context_.hyperthreads.place(id_);
     idle_ += now() - free_at_;
     free_at_ = now();
-    schedule(Next::kAwake, std::max(now(), stalled_until_) + costs().cores.wake);
+    schedule(Next::kAwake, std::max(now(), stalled_until_) + after);
   }
 
   // Messages that the server sends besides replies delay the worker's next request.
