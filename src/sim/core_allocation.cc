@@ -38,15 +38,18 @@ uint32_t CoreAllocation::redirect(uint32_t w) const {
 
 void CoreAllocation::account(Instant now) {
   host_.now = now;
-  const int64_t passed = (now - accounted_).count();
-  served_ += Nanos(passed * serving_);
-  const Instant from = std::max(accounted_, warm_at_);
+  served_ += Nanos((now - accounted_).count() * serving_);
+  accounted_ = now;
+}
+
+void CoreAllocation::account_granted(Instant now) {
+  const Instant from = std::max(granted_since_, warm_at_);
   if (now > from && clients_.generating()) {
     const double measured = static_cast<double>((now - from).count());
     granted_ns_ += measured * static_cast<double>(host_.granted);
     window_ns_ += measured;
   }
-  accounted_ = now;
+  granted_since_ = now;
 }
 
 void CoreAllocation::set_state(uint32_t w, State state) {
@@ -77,6 +80,7 @@ bool CoreAllocation::parks_now(uint32_t w, Instant now) {
 
 void CoreAllocation::park(uint32_t w, Instant now, Nanos cost) {
   account(now);
+  account_granted(now);
   set_state(w, State::kParked);
   cores_[w].leaving = false;
   --host_.granted;
@@ -86,6 +90,7 @@ void CoreAllocation::park(uint32_t w, Instant now, Nanos cost) {
 
 void CoreAllocation::wake(uint32_t w, Instant now) {
   account(now);
+  account_granted(now);
   set_state(w, State::kWaking);
   ++host_.granted;
   rule_->resumed(w, host_);
@@ -95,6 +100,7 @@ void CoreAllocation::wake(uint32_t w, Instant now) {
 overload::CoreChange CoreAllocation::tick(Instant now, std::vector<Nanos>& delays, Nanos common,
                                        bool unserved) {
   account(now);
+  account_granted(now);
   overload::CoreSignals signals;
   signals.cores = granted();
   signals.limit = limit_;

@@ -92,7 +92,10 @@ class CoreAllocation {
     Instant idle_since;
   };
 
+  // Of the time that workers serve, of which one that has spent some is told when that is over;
+  // and of the cores, which come and go at once.
   void account(Instant now);
+  void account_granted(Instant now);
   void set_state(uint32_t w, State state);
 
   uint32_t limit_;
@@ -104,7 +107,7 @@ class CoreAllocation {
   IdleCores host_;
   std::vector<Core> cores_;
   uint32_t serving_ = 0;
-  Instant accounted_;
+  Instant accounted_, granted_since_;
   Nanos served_;  // by all cores, since the last tick
   Instant ticked_;
   double granted_ns_ = 0, window_ns_ = 0;  // of the measured time

@@ -3,6 +3,7 @@
 // Clients with sessions, credits, and cores that come and go, as whole simulated runs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -235,11 +236,39 @@ Setup interrupted(double rate_rps, Nanos interrupt = Nanos(3400), uint64_t reque
   return setup;
 }
 
+int that_have_worked(const Outcome& outcome) {
+  return static_cast<int>(std::count_if(outcome.worker_busy.begin(), outcome.worker_busy.end(),
+                                        [](double busy) { return busy > 0; }));
+}
+
+TEST(Elastic, an_interrupt_of_the_nic_wakes_the_worker_of_the_packet_and_no_other) {
+  sim::Setup setup = interrupted(20e3);
+  setup.elastic->clients.sessions = 1;
+  setup.workload.flows.count = 1;
+  for (const char* policy : {"steal", "sbb"}) {
+    const Outcome own = run(setup, policy);
+    EXPECT_EQ(that_have_worked(own), 1) << policy;
+    EXPECT_GT(own.elastic->wakes, 10'000u) << policy;
+    EXPECT_EQ(own.elastic->parks, own.elastic->wakes + 16) << policy;  // all had a core at first
+  }
+}
+
 TEST(Elastic, whom_an_interrupt_wakes_begins_that_much_later) {
   const auto median_us = [](Nanos interrupt) {
     return run(interrupted(1e3, interrupt, 2'000), "sbb").types[0].latency.percentile(50).micros();
   };
   EXPECT_NEAR(median_us(Nanos::micros(20)) - median_us(Nanos::micros(10)), 10, 0.2);
+}
+
+TEST(Elastic, what_workers_have_of_the_cores_is_what_they_do_and_what_moving_costs) {
+  for (const double rate_rps : {0.1e6, 2e6, 6e6}) {
+    const sim::Setup setup = interrupted(rate_rps);
+    const Outcome outcome = run(setup, "sbb");
+    const double park_s = setup.costs.cores.park.seconds();
+    const double parking = static_cast<double>(outcome.elastic->parks) * park_s /
+                           (outcome.simulated.seconds() * setup.workers);
+    EXPECT_NEAR(outcome.elastic->granted_share, outcome.busy_share + parking, 0.01) << rate_rps;
+  }
 }
 
 TEST(Elastic, where_the_nic_wakes_workers_nothing_waits_for_ever) {

@@ -158,9 +158,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // ---- Events ---------------------------------------------------------------------------------
 
   void on_event() {
-    if constexpr (Server::kElastic) {
-      RUBATO_DCHECK(cores().state(id_) != CoreAllocation::State::kParked);
-    }
+    RUBATO_DCHECK(!is_parked());
     if constexpr (kManages<P>) context_.pending_managers.add(group_);
     if (!Server::kIdeal && context_.hyperthreads.any() && loses_to_sibling()) return;
     switch (next_) {
@@ -198,9 +196,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     const bool idle = context_.idle.has(id_);
     if (idle && context_.all_arrived()) return;
     stalled_until_ = std::max(stalled_until_, now()) + length;
-    if constexpr (Server::kElastic) {
-      if (cores().state(id_) == CoreAllocation::State::kParked) return;  // the core is another's
-    }
+    if (is_parked()) return;  // the core is another's
     stalled_ += length;
     if (context_.trace() != nullptr) context_.trace()->mark(id_, "stalled", now());
     if (idle) {
@@ -297,7 +293,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     const Nanos beyond = std::max(free_at_, end) - end;
     const Nanos stalled_beyond = std::max(stalled_until_, end) - end;
     Times times{useful_, overhead_ - beyond, idle_, std::max(stalled_ - stalled_beyond, Nanos())};
-    if (context_.idle.has(id_)) times.idle += std::max(free_at_, end) - free_at_;
+    if (context_.idle.has(id_) || is_parked()) times.idle += std::max(free_at_, end) - free_at_;
     return times;
   }
 
@@ -821,6 +817,10 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // ---- Its core -------------------------------------------------------------------------------
 
+  bool is_parked() const {
+    if constexpr (Server::kElastic) return cores().state(id_) == CoreAllocation::State::kParked;
+    return false;
+  }
   // An idle worker is asked whether it goes on polling.
   void ask() {
     if (may_park() && (cores().leaving(id_) || cores().parks_now(id_, now()))) return park();
