@@ -63,8 +63,7 @@ class ClientArrivals {
   SimWorker<P, Server>& worker_of(uint64_t flow) {
     const uint32_t own = context_.nic.steer(flow, context_.now());
     if (!allocation().interrupts()) return workers_[allocation().redirect(own)];
-    const bool is_parked = allocation().state(own) == CoreAllocation::State::kParked;
-    if (is_parked) workers_[own].grant(context_.costs().cores.interrupt);
+    if (allocation().state(own) == CoreAllocation::State::kParked) workers_[own].interrupt();
     return workers_[own];
   }
 

@@ -83,8 +83,10 @@ void CoreAllocation::park(uint32_t w, Instant now, Nanos cost) {
   account_granted(now);
   set_state(w, State::kParked);
   cores_[w].leaving = false;
+  cores_[w].gone_at = now + cost;
   --host_.granted;
-  if (now >= warm_at_) granted_ns_ += static_cast<double>(cost.count());
+  const bool measured = now >= warm_at_ && clients_.generating();
+  if (measured) granted_ns_ += static_cast<double>(cost.count());
   ++parks_;
 }
 
@@ -92,6 +94,8 @@ void CoreAllocation::wake(uint32_t w, Instant now) {
   account(now);
   account_granted(now);
   set_state(w, State::kWaking);
+  const bool measured = now >= warm_at_ && clients_.generating();
+  if (measured) granted_ns_ -= static_cast<double>(leaving_for(w, now).count());
   ++host_.granted;
   rule_->resumed(w, host_);
   ++wakes_;

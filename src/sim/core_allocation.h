@@ -5,6 +5,7 @@
 // overload/cores; sim/elastic_cores.h and the workers carry them out. One owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -77,6 +78,10 @@ class CoreAllocation {
   bool parks_now(uint32_t w, Instant now);  // asked while the worker polls
   void park(uint32_t w, Instant now, Nanos cost);
   void wake(uint32_t w, Instant now);
+  // How long a parked worker still takes to leave its core.
+  Nanos leaving_for(uint32_t w, Instant now) const {
+    return std::max(cores_[w].gone_at, now) - now;
+  }
   void wants_back(uint32_t w) { cores_[w].leaving = true; }
 
   // The verdict of the allocator; `delays` has the wait of the oldest request of each core.
@@ -90,6 +95,7 @@ class CoreAllocation {
     State state = State::kPolling;
     bool leaving = false;
     Instant idle_since;
+    Instant gone_at;  // of a parked one: when it has left its core
   };
 
   // Of the time that workers serve, of which one that has spent some is told when that is over;

@@ -262,13 +262,24 @@ TEST(Elastic, whom_an_interrupt_wakes_begins_that_much_later) {
 
 TEST(Elastic, what_workers_have_of_the_cores_is_what_they_do_and_what_moving_costs) {
   for (const double rate_rps : {0.1e6, 2e6, 6e6}) {
-    const sim::Setup setup = interrupted(rate_rps);
-    const Outcome outcome = run(setup, "sbb");
-    const double park_s = setup.costs.cores.park.seconds();
-    const double parking = static_cast<double>(outcome.elastic->parks) * park_s /
-                           (outcome.simulated.seconds() * setup.workers);
-    EXPECT_NEAR(outcome.elastic->granted_share, outcome.busy_share + parking, 0.01) << rate_rps;
+    sim::Setup setup = interrupted(rate_rps, Nanos(3400), 100'000);
+    setup.costs.cores.park = Nanos();
+    const Outcome free = run(setup, "sbb");
+    EXPECT_NEAR(free.elastic->granted_share, free.busy_share, 0.005) << rate_rps;
+    setup.costs.cores.park = Nanos::micros(10);
+    const Outcome slow = run(setup, "sbb");
+    EXPECT_GT(slow.elastic->granted_share, slow.busy_share) << rate_rps;
+    EXPECT_LT(slow.elastic->granted_share, 1.001) << rate_rps;  // no core is in use twice
   }
+}
+
+TEST(Elastic, a_worker_that_is_about_to_leave_its_core_leaves_it_before_it_is_back) {
+  const auto longest_us = [](Nanos park) {
+    sim::Setup setup = interrupted(20e3);
+    setup.costs.cores.park = park;
+    return run(setup, "sbb").types[0].latency.max().micros();
+  };
+  EXPECT_NEAR(longest_us(Nanos::micros(100)) - longest_us(Nanos()), 100, 15);
 }
 
 TEST(Elastic, where_the_nic_wakes_workers_nothing_waits_for_ever) {

@@ -261,6 +261,9 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     schedule(Next::kAwake, std::max(now(), stalled_until_) + after);
   }
 
+  // The NIC interrupts the core of a parked worker, which first leaves it if it is about to.
+  void interrupt() { grant(cores().leaving_for(id_, now()) + costs().cores.interrupt); }
+
   // Messages that the server sends besides replies delay the worker's next request.
   void pay_for_messages() {
     const auto messages = static_cast<int64_t>(context_.server.take_messages());
