@@ -97,12 +97,17 @@ def bound(what, where, kind, paper, ours, unit="", **more):
     return Claim(what, where, paper, ours, unit, kind, **more)
 
 
+def equal(found):
+    """What each system has if all are equal: the geometric mean; None of nothing."""
+    return math.exp(sum(map(math.log, found)) / len(found)) if found else None
+
+
 def systems(what, where, paper, ours, unit="", fitted=None, beside=(), **more):
     """A claim for each system of `paper`, by name. `beside` has the paper's numbers of others that
     are compared with them elsewhere. `ours` may have further systems: the null model gives to all
     the geometric mean of ours. `fitted` has words by name."""
     found = [one for one in ours.values() if one]
-    mean = math.exp(sum(map(math.log, found)) / len(found)) if found else None
+    mean = equal(found)
     claims = []
     for name, said in paper.items():
         apart = [abs(other - said) for other in (*paper.values(), *beside) if other != said]
@@ -122,15 +127,16 @@ def ratios(what, where, paper, subject, peers):
             for name, said in paper.items()]
 
 
-def in_order(what, where, values):
+def in_order(what, where, values, null=0.0):
     """The claim that `values`, by name and in the paper's order, rise strictly: ours is the share
-    of neighbouring pairs that do. None among them leaves it open."""
+    of neighbouring pairs that do. None among them leaves it open. `null` is 1 where it is one
+    system at several loads, which would do so whatever the others do."""
     found = list(values.values())
     if None in found:
         return Claim(what, where, 1, None, kind=AT_LEAST)
     pairs = list(zip(found, found[1:]))
     rising = sum(a < b for a, b in pairs) / len(pairs)
-    return Claim(what, where, 1, rising, kind=AT_LEAST, null=0.0, remark=" < ".join(values))
+    return Claim(what, where, 1, rising, kind=AT_LEAST, null=null, remark=" < ".join(values))
 
 
 HEADINGS = ("claim", "paper", "held to", "ours", "null", "verdict")
