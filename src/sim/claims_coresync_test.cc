@@ -80,7 +80,7 @@ TEST(CoresyncClaims, beyond_capacity_nobody_parks_while_sessions_are_drained) { 
   const Found coresync = find("coresync", 1.5, 1000), shenango = find("reactive", 1.5, 1000);
   EXPECT_DOUBLE_EQ(coresync.cores, 16);
   EXPECT_LT(shenango.cores, 15.9);
-  EXPECT_GT(coresync.rps, shenango.rps);
+  EXPECT_NEAR(coresync.rps / shenango.rps, 1, 0.01);  // with other seeds 0.998 to 1.002
 }
 
 }  // namespace

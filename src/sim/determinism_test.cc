@@ -89,7 +89,7 @@ constexpr Golden kGolden[] = {
     Golden{"fcfs", "ideal", "exp-1", 4, 0.7, 0xe791c54a50551a1d},
     Golden{"cfcfs", "ideal", "extreme-bimodal", 16, 0.6, 0xfed17f1968580a21},
     Golden{"cfcfs", "timer", "fixed-850ns", 256, 0.5, 0xbe734ff3b0e122a9},
-    Golden{"steal", "self", "exp-10", 14, 0.8, 0x1d18e29dd2f4bd17},
+    Golden{"steal", "self", "exp-10", 14, 0.8, 0x4dfbcec1effb4967},
     Golden{"ps", "ideal", "bimodal-10", 8, 0.8, 0x5d18555d7a6048ed},
     Golden{"ps", "timer", "tpcc", 16, 0.7, 0x29ceccbc3625cf16},
     Golden{"synergy", "ideal", "extreme-bimodal", 14, 0.8, 0x5fc153b5a410b4b0},
