@@ -221,7 +221,7 @@ class Overload(Case):
         with server.raw() as slow, server.raw() as late:
             late.sendall(hello())
             self.assertEqual(frames(late, 1)[0].kind, rpc.WELCOME)
-            slow.sendall(hello() + request(1, b"1000000000 SHORT"))
+            slow.sendall(hello() + request(1, b"3000000000 SHORT"))
             server.wait_until(lambda m: m['rubato_rpc_credits{kind="pending"}'] == 1)
             late.sendall(request(1))
             unread = bytearray()
