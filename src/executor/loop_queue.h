@@ -16,6 +16,7 @@
 #include <ctime>
 #include <thread>
 
+#include "base/timespec.h"
 #include "executor/task_queue.h"
 #include "mechanism/clock/clock.h"
 #include "runtime/current_worker.h"
@@ -125,9 +126,7 @@ class LoopQueue final : public TaskQueue {
 
   // Zero = it is off.
   void set_timer(Nanos after) {
-    constexpr int64_t kNanosPerSecond = 1'000'000'000;
-    itimerspec time{};
-    time.it_value = {after.count() / kNanosPerSecond, after.count() % kNanosPerSecond};
+    const itimerspec time{.it_interval = {}, .it_value = timespec_of(after)};
     ::timerfd_settime(timer_.get(), 0, &time, nullptr);
   }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <ctime>
 
+#include "base/timespec.h"
 #include "mechanism/clock/clock.h"
 #include "runtime/app.h"
 #include "runtime/current_worker.h"
@@ -14,8 +15,6 @@
 
 namespace rubato::waiting {
 namespace {
-
-constexpr int64_t kNanosPerSecond = 1'000'000'000;
 
 // Of the worker that the caller is a request on; null elsewhere.
 WaitPort* port_here() {
@@ -28,8 +27,7 @@ WaitPort* port_here() {
 Wake poll_on_thread(int fd, uint32_t events, Instant deadline, uint32_t& came, int& error) {
   for (;;) {
     pollfd p{fd, static_cast<short>(events), 0};
-    const Nanos left = std::max(deadline - now(), Nanos());
-    const timespec time{left.count() / kNanosPerSecond, left.count() % kNanosPerSecond};
+    const timespec time = timespec_of(std::max(deadline - now(), Nanos()));
     const int count = ::ppoll(&p, 1, deadline == Instant::never() ? nullptr : &time, nullptr);
     if (count == 0) return Wake::kTimeout;
     error = count > 0 ? 0 : errno;
