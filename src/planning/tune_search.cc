@@ -69,6 +69,13 @@ class Search {
     return entries;
   }
 
+  // By short runs, the best first.
+  std::vector<Entry> ranked(const std::vector<Configuration>& configurations) {
+    std::vector<Entry> entries = screened(configurations, kRounds[0]);
+    std::stable_sort(entries.begin(), entries.end(), better);
+    return entries;
+  }
+
   Configuration start(const std::string& policy, uint32_t workers) const {
     return {workers, {policy, starts_.at(policy)}};
   }
@@ -89,10 +96,8 @@ class Search {
     for (const std::string& policy : policies_) {
       for (Configuration& one : known(policy, workers)) configurations.push_back(std::move(one));
     }
-    std::vector<Entry> entries = screened(configurations, kRounds[0]);
-    std::stable_sort(entries.begin(), entries.end(), better);
     std::vector<Entry> best;
-    for (Entry& entry : entries) {
+    for (Entry& entry : ranked(configurations)) {
       const std::string& policy = entry.configuration.candidate.policy;
       const bool seen = std::any_of(best.begin(), best.end(), [&](const Entry& other) {
         return other.configuration.candidate.policy == policy;
@@ -105,9 +110,7 @@ class Search {
   std::vector<Entry> defaults(uint32_t workers) {
     std::vector<Configuration> configurations;
     for (const std::string& policy : policies_) configurations.push_back(start(policy, workers));
-    std::vector<Entry> entries = screened(configurations, kRounds[0]);
-    std::stable_sort(entries.begin(), entries.end(), better);
-    return entries;
+    return ranked(configurations);
   }
 
   // By a full run, if a short one leaves any hope.
@@ -231,7 +234,7 @@ class Search {
   std::vector<Scored> ranking(uint32_t workers, bool tuned) {
     std::vector<Scored> ranking;
     for (const std::string& policy : policies_) {
-      Scored best = scored(in_full(screened({start(policy, workers)}, kRounds[0]).front()));
+      Scored best = scored(in_full(ranked({start(policy, workers)}).front()));
       if (tuned) take_better(improved_from_known(policy, workers), best);
       ranking.push_back(std::move(best));
     }
@@ -242,8 +245,7 @@ class Search {
   }
 
   Entry improved_from_known(const std::string& policy, uint32_t workers) {
-    const std::vector<Entry> entries = screened(known(policy, workers), kRounds[0]);
-    return improved(in_full(*std::min_element(entries.begin(), entries.end(), better)));
+    return improved(in_full(ranked(known(policy, workers)).front()));
   }
 
   void take_better(const Entry& entry, Scored& best) {
