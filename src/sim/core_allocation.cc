@@ -52,6 +52,11 @@ void CoreAllocation::account_granted(Instant now) {
   granted_since_ = now;
 }
 
+void CoreAllocation::add_granted(Nanos time, Instant now) {
+  const bool measured = now >= warm_at_ && clients_.generating();
+  if (measured) granted_ns_ += static_cast<double>(time.count());
+}
+
 void CoreAllocation::set_state(uint32_t w, State state) {
   Core& core = cores_[w];
   serving_ += (state == State::kServing ? 1 : 0);
@@ -85,8 +90,7 @@ void CoreAllocation::park(uint32_t w, Instant now, Nanos cost) {
   cores_[w].leaving = false;
   cores_[w].gone_at = now + cost;
   --host_.granted;
-  const bool measured = now >= warm_at_ && clients_.generating();
-  if (measured) granted_ns_ += static_cast<double>(cost.count());
+  add_granted(cost, now);
   ++parks_;
 }
 
@@ -94,8 +98,7 @@ void CoreAllocation::wake(uint32_t w, Instant now) {
   account(now);
   account_granted(now);
   set_state(w, State::kWaking);
-  const bool measured = now >= warm_at_ && clients_.generating();
-  if (measured) granted_ns_ -= static_cast<double>(leaving_for(w, now).count());
+  add_granted(Nanos() - leaving_for(w, now), now);
   ++host_.granted;
   rule_->resumed(w, host_);
   ++wakes_;

@@ -102,6 +102,7 @@ class CoreAllocation {
   // and of the cores, which come and go at once.
   void account(Instant now);
   void account_granted(Instant now);
+  void add_granted(Nanos time, Instant now);  // of one core, beside its state
   void set_state(uint32_t w, State state);
 
   uint32_t limit_;
