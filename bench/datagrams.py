@@ -82,6 +82,15 @@ def server(binary, wrapper, cpu, workers, args):
                     *args], PORT)
 
 
+def load(binary, wrapper, cpu, target, *args):
+    """The report of a generator, whatever it says of the run."""
+    done = subprocess.run([*wrapper, "taskset", "-c", cpu, binary, "load", "--target", target,
+                           "--json", "-", *args], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1) or not done.stdout:
+        sys.exit(f"{sys.argv[0]}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
 def read(log):
     log.seek(0)
     return log.read()
@@ -95,16 +104,11 @@ def cpu_seconds(pid):
 def measure(options, ends, args, workers, in_flight):
     """Nanoseconds of the server per request."""
     with server(options.binary, ends[0], options.cpu, workers, args) as process:
-        command = [*ends[1], "taskset", "-c", options.client_cpu or options.cpu, options.binary,
-                   "load", "--target", f"spin+udp://{ADDRESS}:{PORT}",
-                   "--workload", "fixed-0.001", "--closed", str(in_flight),
-                   "--duration", str(options.seconds), "--warmup", "0", "--nap", "--json", "-"]
         used = cpu_seconds(process.pid)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        report = load(options.binary, ends[1], options.client_cpu or options.cpu,
+                      f"spin+udp://{ADDRESS}:{PORT}", "--workload", "fixed-0.001", "--closed",
+                      str(in_flight), "--duration", str(options.seconds), "--warmup", "0", "--nap")
         used = cpu_seconds(process.pid) - used
-    if done.returncode not in (0, 1):
-        sys.exit(f"datagrams.py: {done.stderr}")
-    report = json.loads(done.stdout)
     if report["lost"] or report["errors"] or report["refused"]:
         sys.exit(f"datagrams.py: lost {report['lost']}, errors {report['errors']}")
     return used * 1e9 / report["requests"]

@@ -9,12 +9,9 @@ when a request was due, in microseconds; figures are medians over the rounds wit
 compared within one run."""
 
 import argparse
-import json
 import statistics
-import subprocess
-import sys
 
-from datagrams import ADDRESS, CONTENDERS, PORT, namespaces, started
+from datagrams import ADDRESS, CONTENDERS, PORT, load, namespaces, started
 
 WIRES = {"tcp": None} | {name.removesuffix(", batches"): args for name, args in CONTENDERS.items()
                          if name in ("udp, batches", "af_xdp", "dpdk")}
@@ -28,14 +25,10 @@ def measure(options, ends, args, mix):
     words = [*ends[0], "taskset", "-c", options.cpu, options.binary, "serve", "spin", "--bind",
              ADDRESS, "--port", str(PORT), "--workers", "1", "--policy", options.policy]
     with started([*words, "--udp", *args] if udp else words, PORT):
-        done = subprocess.run(
-            [*ends[1], "taskset", "-c", options.client_cpu, options.binary, "load", "--target",
-             f"spin{'+udp' if udp else ''}://{ADDRESS}:{PORT}", "--workload", mix, "--rate",
-             str(options.rate), "--flows", str(CONNECTIONS), "--duration", str(options.seconds),
-             "--json", "-"], capture_output=True, text=True, check=False)
-    if not done.stdout:
-        sys.exit(f"datagrams_beside_long.py: {done.stderr}")
-    report = json.loads(done.stdout)
+        report = load(options.binary, ends[1], options.client_cpu,
+                      f"spin{'+udp' if udp else ''}://{ADDRESS}:{PORT}", "--workload", mix,
+                      "--rate", str(options.rate), "--flows", str(CONNECTIONS), "--duration",
+                      str(options.seconds))
     short = next(one for one in report["types"] if one["name"] == "short")["latency_us"]
     return short["p50"], short["p99"], report["lost"] / report["requests"]
 

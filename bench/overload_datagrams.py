@@ -13,12 +13,9 @@ requests; compare those of one run."""
 
 import argparse
 import contextlib
-import json
 import statistics
-import subprocess
-import sys
 
-from datagrams import ADDRESS, namespaces, started
+from datagrams import ADDRESS, load, namespaces, started
 
 PORT = 11211
 KEYS = 100_000
@@ -50,14 +47,8 @@ class Bench:
             yield
 
     def load(self, target, *args):
-        done = subprocess.run(
-            [*self.ends[1], "taskset", "-c", self.options.client_cpu, self.options.binary, "load",
-             "--target", target, "--mix", self.options.mix, "--keys", str(KEYS), "--json", "-",
-             *args],
-            capture_output=True, text=True, check=False)
-        if not done.stdout:
-            sys.exit(f"overload_datagrams.py: {done.stderr}")
-        return json.loads(done.stdout)
+        return load(self.options.binary, self.ends[1], self.options.client_cpu, target, "--mix",
+                    self.options.mix, "--keys", str(KEYS), *args)
 
     def get(self, *args):
         return self.load(f"memcached+udp://{ADDRESS}:{PORT}", "--duration",
