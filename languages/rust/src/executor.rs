@@ -5,6 +5,7 @@ use std::any::Any;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::os::raw::{c_int, c_void};
@@ -98,18 +99,6 @@ impl fmt::Display for CreateError {
 }
 
 impl std::error::Error for CreateError {}
-
-/// Why a file of the tasks is not written: one line.
-#[derive(Debug)]
-pub struct FileError(String);
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for FileError {}
 
 /// How a task has ended that has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,11 +323,11 @@ fn line_of(error: &ffi::Error) -> String {
     unsafe { CStr::from_ptr(error.text.as_ptr()) }.to_string_lossy().into_owned()
 }
 
-fn told(how: impl FnOnce(&mut ffi::Error) -> c_int) -> Result<(), FileError> {
+fn told(how: impl FnOnce(&mut ffi::Error) -> c_int) -> io::Result<()> {
     let mut error = ffi::Error { text: [0; 256] };
     match how(&mut error) {
         0 => Ok(()),
-        _ => Err(FileError(line_of(&error))),
+        _ => Err(io::Error::new(io::ErrorKind::Other, line_of(&error))),
     }
 }
 
@@ -446,19 +435,19 @@ impl Executor {
 
     /// Begins a trace in [`Options::trace_file`], or ends it. An error where the file cannot be
     /// written, or there is none.
-    pub fn trace(&self, wanted: bool) -> Result<(), FileError> {
+    pub fn trace(&self, wanted: bool) -> io::Result<()> {
         // SAFETY: any thread; the error is a plain struct.
         told(|error| unsafe { ffi::rubato_executor_trace(self.0, wanted.into(), error) })
     }
 
     /// The same with a recording of the tasks in [`Options::record_file`].
-    pub fn record(&self, wanted: bool) -> Result<(), FileError> {
+    pub fn record(&self, wanted: bool) -> io::Result<()> {
         // SAFETY: as above.
         told(|error| unsafe { ffi::rubato_executor_record(self.0, wanted.into(), error) })
     }
 
     /// Writes [`Options::profile_file`] as it is now; else it is written every 10 s.
-    pub fn write_profile(&self) -> Result<(), FileError> {
+    pub fn write_profile(&self) -> io::Result<()> {
         // SAFETY: as above.
         told(|error| unsafe { ffi::rubato_executor_write_profile(self.0, error) })
     }

@@ -15,6 +15,6 @@ pub mod rpc;
 
 #[cfg(feature = "executor")]
 pub use executor::{
-    checkpoint, task_trace, Attributes, Cancellation, CreateError, Ended, Executor, FileError, Group,
+    checkpoint, task_trace, Attributes, Cancellation, CreateError, Ended, Executor, Group,
     GroupStats, Handle, Loop, LoopState, Options, Outcome, TaskError,
 };
