@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GrowingRing<T>: a FIFO of values whose memory grows with the most it ever held, so a run of any
-// length allocates only while it still grows. One owner.
+// length allocates only while it still grows. The first few are within itself, where the processor
+// has them with its counters: of thousands of queues most hold no more. One owner.
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 
@@ -17,46 +19,53 @@ namespace rubato::sim {
 template <class T>
 class GrowingRing {
  public:
-  bool empty() const { return pushed_ == popped_; }
-  size_t size() const { return static_cast<size_t>(pushed_ - popped_); }
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
+  // All that ever were.
+  uint64_t pushed() const { return pushed_; }
 
   void push(const T& value) {
-    if (size() == ring_.size()) grow();
-    ring_[pushed_++ & mask_] = value;
+    if (size_ > mask_) grow();
+    slots()[(first_ + size_++) & mask_] = value;
+    ++pushed_;
   }
   // These require that it is not empty.
   const T& front() const {
     RUBATO_DCHECK(!empty());
-    return ring_[popped_ & mask_];
+    return slots()[first_];
   }
   void pop() {
     RUBATO_DCHECK(!empty());
-    ++popped_;
+    first_ = (first_ + 1) & mask_;
+    --size_;
   }
-  // The one that was pushed last. Requires that it is not empty.
+  // The one that was pushed last.
   T pop_last() {
     RUBATO_DCHECK(!empty());
-    return ring_[--pushed_ & mask_];
+    return slots()[(first_ + --size_) & mask_];
   }
 
-  // How many were pushed and not popped as the last, and how many were popped as the first.
-  uint64_t pushed() const { return pushed_; }
-  uint64_t popped() const { return popped_; }
-
  private:
-  static constexpr size_t kFirst = 4;
+  static constexpr uint32_t kNear = 4;
+
+  T* slots() { return far_ != nullptr ? far_.get() : near_.data(); }
+  const T* slots() const { return far_ != nullptr ? far_.get() : near_.data(); }
 
   [[gnu::noinline, gnu::cold]] void grow() {
-    std::vector<T> wider(std::max(kFirst, 2 * ring_.size()));
-    const uint64_t mask = wider.size() - 1;
-    for (uint64_t i = popped_; i < pushed_; ++i) wider[i & mask] = ring_[i & mask_];
-    ring_ = std::move(wider);
+    RUBATO_CHECK(mask_ <= std::numeric_limits<uint32_t>::max() / 2);
+    const uint32_t mask = 2 * mask_ + 1;
+    auto wider = std::make_unique<T[]>(size_t{mask} + 1);
+    for (uint32_t i = 0; i < size_; ++i) wider[i] = slots()[(first_ + i) & mask_];
+    first_ = 0;
+    far_ = std::move(wider);
     mask_ = mask;
   }
 
-  std::vector<T> ring_;  // a power of two, or none
-  uint64_t mask_ = 0;
-  uint64_t pushed_ = 0, popped_ = 0;
+  std::unique_ptr<T[]> far_;   // null: they are near
+  uint32_t mask_ = kNear - 1;  // of the index of a slot
+  uint32_t first_ = 0, size_ = 0;
+  uint64_t pushed_ = 0;
+  std::array<T, kNear> near_{};
 };
 
 }  // namespace rubato::sim

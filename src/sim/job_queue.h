@@ -14,8 +14,8 @@ namespace rubato::sim {
 
 class alignas(limits::kCacheLineBytes) JobQueue {  // each worker has one: a line of it
  public:
-  uint64_t produced() const { return jobs_.pushed() + from_tail_; }
-  uint64_t consumed() const { return jobs_.popped() + from_tail_; }
+  uint64_t produced() const { return jobs_.pushed(); }
+  uint64_t consumed() const { return jobs_.pushed() - jobs_.size(); }
   uint32_t depth() const { return static_cast<uint32_t>(jobs_.size()); }
   bool empty() const { return jobs_.empty(); }
 
@@ -35,15 +35,11 @@ class alignas(limits::kCacheLineBytes) JobQueue {  // each worker has one: a lin
     return job;
   }
   // The one that was put last.
-  Job* take_tail() {
-    if (empty()) return nullptr;
-    ++from_tail_;
-    return jobs_.pop_last();
-  }
+  Job* take_tail() { return empty() ? nullptr : jobs_.pop_last(); }
 
  private:
   GrowingRing<Job*> jobs_;
-  uint64_t from_tail_ = 0;
 };
+static_assert(sizeof(JobQueue) == limits::kCacheLineBytes);
 
 }  // namespace rubato::sim

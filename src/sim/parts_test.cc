@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <deque>
 #include <map>
 #include <set>
 #include <vector>
@@ -213,6 +214,38 @@ TEST(JobQueue, keeps_order_and_bound_while_it_grows) {
   EXPECT_EQ(queue.consumed(), 30u);
   for (size_t out = 30; out < 80; ++out) EXPECT_EQ(queue.take(), &jobs[out]);
   EXPECT_TRUE(queue.empty());
+}
+
+TEST(JobQueue, agrees_with_a_deque) {
+  for (uint32_t capacity : {4u, 5u, 300u}) {  // within the queue itself, just beyond, and far
+    JobQueue queue;
+    std::deque<Job*> all;
+    std::vector<Job> jobs(1000);
+    Prng prng(capacity);
+    uint64_t put = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      const bool fills = i / 1000 % 2 == 0;
+      if (prng.below(10) < (fills ? 7 : 3)) {
+        Job* const job = &jobs[prng.below(1000)];
+        const bool fits = all.size() < capacity;
+        ASSERT_EQ(queue.put(job, capacity), fits) << "seed " << capacity << ", step " << i;
+        if (fits) all.push_back(job), ++put;
+      } else if (all.empty()) {
+        ASSERT_EQ(queue.take(), nullptr);
+        ASSERT_EQ(queue.take_tail(), nullptr);
+      } else if (prng.below(2) == 0) {
+        ASSERT_EQ(queue.take_tail(), all.back()) << "seed " << capacity << ", step " << i;
+        all.pop_back();
+      } else {
+        ASSERT_EQ(queue.take(), all.front()) << "seed " << capacity << ", step " << i;
+        all.pop_front();
+      }
+      ASSERT_EQ(queue.head(), all.empty() ? nullptr : all.front());
+      ASSERT_EQ(queue.depth(), all.size());
+      ASSERT_EQ(queue.produced(), put);
+      ASSERT_EQ(queue.consumed(), put - all.size());
+    }
+  }
 }
 
 TEST(RequestPool, lends_each_request_once_and_as_new) {

@@ -158,7 +158,10 @@ class QueueSet {
 
   static std::vector<Queue> queues_of(const QueueDeclaration& declaration, uint32_t queue_count) {
     if constexpr (kOrders<P>) {
-      return std::vector<Queue>(queue_count, Queue(declaration.order));
+      std::vector<Queue> queues;
+      queues.reserve(queue_count);
+      for (uint32_t q = 0; q < queue_count; ++q) queues.emplace_back(declaration.order);
+      return queues;
     } else {
       return std::vector<Queue>(queue_count);
     }
