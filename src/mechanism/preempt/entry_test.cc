@@ -72,7 +72,8 @@ struct StateScrambler final : InterruptTarget {
     asm volatile("stmxcsr %0" : "=m"(mxcsr));
     asm volatile("pushfq\n\tpopq %0" : "=r"(flags));
     if (mxcsr != 0x1f80 || control != 0x37f || (flags & 1u << 10) != 0) surprised = true;
-    if (preempt_disable_depth() != 1 || pc == 0) surprised = true;
+    // The next one may come while this one has yet to leave.
+    if (preempt_disable_depth() == 0 || pc == 0) surprised = true;
     asm volatile(
         ".irp r, rax,rcx,rdx,rsi,rdi,r8,r9,r10,r11,r12,r13,r14,r15\n\t"
         "movq %%rsp, %%\\r\n\t"
