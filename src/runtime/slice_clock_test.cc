@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace rubato {
 namespace {
 
@@ -37,6 +39,43 @@ TEST(SliceClock, looks_come_closer_as_the_end_nears) {
   EXPECT_FALSE(slice.over(kStart + Nanos(9'800)));
   EXPECT_LT(budget(), early);
   slice.stop();
+}
+
+TEST(SliceClock, few_looks_see_the_end_soon) {
+  constexpr int64_t kCheckpoint = 50;
+  SliceClock slice(SliceWatch::kSelf);
+  slice.start(kStart, Nanos::micros(10), Job(), Nanos());
+  Instant at = kStart;
+  int looks = 0;
+  do {
+    at = at + Nanos(kCheckpoint * (budget() + 1));
+    ++looks;
+  } while (!slice.over(at));
+  EXPECT_LE(looks, 8);
+  EXPECT_LE(at - slice.end(), Nanos(kCheckpoint));
+  slice.stop();
+}
+
+// Checkpoints may grow dearer at any point: the end is late by no more at the last one, which is
+// looked at from afar, than it may be earlier.
+TEST(SliceClock, end_of_a_slice_is_as_late_as_dearer_checkpoints_in_it) {
+  constexpr int64_t kCheckpoint = 50, kDearer = 8;
+  Nanos latest[2];
+  for (int64_t cheap_for = 100; cheap_for < 10'000; cheap_for += 50) {
+    SliceClock slice(SliceWatch::kSelf);
+    slice.start(kStart, Nanos::micros(10), Job(), Nanos());
+    Instant at = kStart;
+    do {
+      for (int32_t passed = budget() + 1; passed > 0; --passed) {
+        const bool cheap = at < kStart + Nanos(cheap_for);
+        at = at + Nanos(cheap ? kCheckpoint : kCheckpoint * kDearer);
+      }
+    } while (!slice.over(at));
+    const bool near = cheap_for >= 9000;
+    latest[near] = std::max(latest[near], at - slice.end());
+    slice.stop();
+  }
+  EXPECT_LE(latest[1], latest[0]);
 }
 
 TEST(SliceClock, slice_without_end_is_looked_at_rarely) {

@@ -24,9 +24,11 @@ constexpr int64_t per_checkpoint(Nanos since_last_look, int64_t stride) {
 }
 
 // Checkpoints to pass without a look where the slice goes on for `left`: half of that, so that
-// checkpoints that grow dearer cannot overshoot by much.
+// checkpoints that grow dearer cannot overshoot by much; all of it where it is short, as then they
+// cannot overshoot by more than they could earlier in the slice.
 constexpr int64_t look_stride(Nanos left, int64_t per_checkpoint_ns) {
-  const int64_t ahead = std::min(left.count() / 2, kLongestLook.count());
+  const bool near = left <= kLongestLook / 2;
+  const int64_t ahead = near ? left.count() : std::min(left.count() / 2, kLongestLook.count());
   return std::min(ahead / per_checkpoint_ns, kLongestStride);
 }
 
