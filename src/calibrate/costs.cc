@@ -54,6 +54,7 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"preempt and resume", "the same with two requests that take turns"},
     {"preempt and begin",
      "from a checkpoint at which a slice is over to the begin of another request"},
+    {"reply and resume", "from a reply to where a request that was cut before goes on"},
     {"overshoot",
      "from the end of 10 us slices to the checkpoint that noticed; checkpoints 0.1 us"},
     {"park a core", "CPU time of a worker from its parking until it runs again"},
@@ -141,6 +142,9 @@ void set_worker(const Samples& s, Costs::Worker& worker) {
   worker.resume =
       price({.median_ns = resume, .tail_ns = resume + std::max(0.0, tail), .batches = 1});
   worker.cut_saves = std::max(Nanos(), worker.receive.typical - nanos(begin - fresh));
+  worker.resume_alone = nanos(median(s, Operation::kReplyResume) -
+                              median(s, Operation::kAfterReply) - median(s, Operation::kTake) -
+                              median(s, Operation::kArm) - resume);
 }
 
 void set_preemption(const Samples& s, Costs::Preemption& preemption) {
@@ -228,6 +232,9 @@ sim::CostNotes notes_of(const Samples& samples) {
            is(Operation::kCut)},
       {"worker.resume", "The other part, with the tail of\n" + is(Operation::kPreemption)},
       {"worker.cut_saves", "The way in less what is left of that."},
+      {"worker.resume_alone", is(Operation::kReplyResume) +
+                                  "\nless what comes after a reply, a take, starting a slice, and "
+                                  "the resume of a preemption."},
       {"worker.turn", is(Operation::kTurn)},
       {"worker.push", is(Operation::kAwake)},
       {"worker.notice",

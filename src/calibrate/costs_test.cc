@@ -93,6 +93,16 @@ TEST(CalibrateCosts, a_request_that_begins_at_a_cut_has_a_part_of_the_way_in) {
   EXPECT_EQ(costs_of(samples).worker.cut_saves, Nanos(300));
 }
 
+TEST(CalibrateCosts, a_request_that_goes_on_after_a_reply_has_a_longer_way) {
+  Samples samples = sampled();
+  EXPECT_EQ(costs_of(samples).worker.resume_alone, Nanos(0));  // not measured
+  samples[Operation::kReplyResume] = {.median_ns = 20 + 5 + 3 + 100 + 60, .batches = 1};
+  samples[Operation::kCut] = {.median_ns = 85 + 15, .batches = 1};
+  const sim::Costs costs = costs_of(samples);
+  EXPECT_EQ(costs.worker.resume.typical, Nanos(100));
+  EXPECT_EQ(costs.worker.resume_alone, Nanos(60));
+}
+
 TEST(CalibrateCosts, polls_between_requests_and_looks_at_heads_take_more) {
   const sim::Costs costs = costs_of(sampled());
   EXPECT_EQ(costs.worker.poll_between, Nanos(100 - 32));

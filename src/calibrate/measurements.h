@@ -50,6 +50,7 @@ enum class Operation : uint8_t {
   kSliceBegins,
   kPreemption,
   kCut,
+  kReplyResume,
   kOvershoot,
   kParkCore,
   kWakeCore,

@@ -50,10 +50,11 @@ RuntimeOptions options_for(const Place& place, const Serving& serving) {
   return options;
 }
 
-// Runs `body` in each of the requests, which are there from the start; then after(runtime), which
-// has stopped.
+// Runs `body` in each of the requests, which are there from the start, and replied() as the reply
+// leaves; then after(runtime), which has stopped.
 Status serve(const Place& place, const Serving& serving, const std::function<void()>& body,
-             const std::function<void(const Runtime&)>& after = nullptr) {
+             const std::function<void(const Runtime&)>& after = nullptr,
+             const std::function<void()>& replied = nullptr) {
   spin::SpinServer protocol(spin::SpinOptions{});
   Bodies application;
   application.body = body;
@@ -61,6 +62,7 @@ Status serve(const Place& place, const Serving& serving, const std::function<voi
   std::unique_ptr<Runtime> runtime;
   LoopbackOptions loopback;
   loopback.on_reply = [&](uint64_t, std::string_view) {
+    if (replied) replied();
     if (--left == 0) runtime->stop();
   };
   LoopbackDatapath datapath(loopback, protocol);
@@ -135,23 +137,28 @@ Status measure_ends(const Meter& meter, const Place& place, uint32_t requests, S
 }
 
 // Requests that wait from the start are begun one after the other, each where the one before it is
-// cut, and go on when all have begun.
-Status measure_cuts(const Meter& meter, const Place& place, Sample& sample) {
+// cut, and go on when all have begun, the first after that cut, each other one after a reply.
+Status measure_cuts(const Meter& meter, const Place& place, Samples& samples) {
   constexpr uint32_t kRequests = 256;
-  Collector cuts(meter);
-  uint64_t from = 0;  // the moment of a cut, until the next request begins
+  Collector cuts(meter), resumes(meter);
   while (cuts.more()) {
-    const Status served = serve(place, {"ps", kShortSlice, kRequests}, [&] {
-      if (from != 0) cuts.add(meter.elapsed_ns(from, Meter::stamp()), 1);
+    uint64_t cut = 0;  // the moment of one, until the next request begins
+    uint64_t reply = 0;
+    const auto body = [&] {
+      if (cut != 0) cuts.add(meter.elapsed_ns(cut, Meter::stamp()), 1);
       const Instant over = now() + kShortSlice * 2;
       while (now() < over) {}
-      from = Meter::stamp();
+      cut = Meter::stamp();
       checkpoint();
-      from = 0;
-    });
+      if (reply != 0) resumes.add(meter.elapsed_ns(reply, Meter::stamp()), 1);
+      cut = 0;
+    };
+    const Status served = serve(place, {"ps", kShortSlice, kRequests}, body, nullptr,
+                                [&] { reply = Meter::stamp(); });
     if (!served.ok()) return served;
   }
-  sample = cuts.sample();
+  samples[Operation::kCut] = cuts.sample();
+  samples[Operation::kReplyResume] = resumes.sample();
   return Done{};
 }
 
@@ -232,7 +239,7 @@ Status measure_slices(const Meter& meter, const Place& place, Samples& samples) 
   if (Status s = measure_ends(meter, place, 2, samples[Operation::kPreemption], nullptr); !s.ok()) {
     return s;
   }
-  if (Status s = measure_cuts(meter, place, samples[Operation::kCut]); !s.ok()) return s;
+  if (Status s = measure_cuts(meter, place, samples); !s.ok()) return s;
   return measure_overshoot(meter, place, samples[Operation::kOvershoot]);
 }
 

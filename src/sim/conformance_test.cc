@@ -139,7 +139,7 @@ Costs random_costs(Prng& prng) {
     *price = random_price(prng, 200);
   }
   for (Nanos* cost : {&worker.look, &worker.steal_each, &worker.cache_transfer, &worker.feedback,
-                      &worker.notice}) {
+                      &worker.notice, &worker.resume_alone}) {
     *cost = Nanos(prng.below(100));
   }
   Costs::Manager& manager = costs.manager;

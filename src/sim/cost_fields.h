@@ -85,6 +85,7 @@ void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.price("fresh_fiber", worker.fresh_fiber);
   visitor.price("resume", worker.resume);
   visitor.cost("cut_saves", worker.cut_saves, kMostCost);
+  visitor.cost("resume_alone", worker.resume_alone, kMostCost);
   visitor.cost("push", worker.push, kMostCost);
   visitor.cost("turn", worker.turn, kMostCost);
   visitor.cost("notice", worker.notice, kMostCost);

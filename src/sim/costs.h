@@ -167,6 +167,7 @@ struct Prices {
     Price fresh_fiber;    // going on with another fiber after a preemption
     Price resume;         // switching into a preempted request
     Nanos cut_saves;      // of `receive`, for a request that begins where another one was cut
+    Nanos resume_alone;   // what a resume takes longer where none was cut just before
     // What is put into a worker's queue by a dispatch or a manager's step that another one runs, or
     // sent to a manager: whether who it is for sleeps.
     Nanos push;

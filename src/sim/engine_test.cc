@@ -391,6 +391,7 @@ TEST(Engine, preemption_by_the_timer_core_takes_its_way) {
   setup.costs.worker.send = price(13);
   setup.costs.worker.fresh_fiber = price(30);
   setup.costs.worker.resume = price(40);
+  setup.costs.worker.resume_alone = Nanos(8);
   Costs::Preemption& preemption = setup.costs.preemption;
   preemption.arm = price(5);
   preemption.send = price(200);
@@ -406,7 +407,8 @@ TEST(Engine, preemption_by_the_timer_core_takes_its_way) {
   constexpr int64_t kADone = 1000 + kStart + kTurn + (kCut + kStart) + kTurn + (kCut + kAgain) +
                              kTurn + (kCut + kAgain) + kTurn + (kCut + kAgain) + kRest;
   EXPECT_EQ(latency_of_shot(outcome, 0), kADone + 13 - 1000);
-  EXPECT_EQ(latency_of_shot(outcome, 1), kADone + 13 + kAgain + kRest + 13 - 1001);
+  // B goes on after a reply, not after a cut.
+  EXPECT_EQ(latency_of_shot(outcome, 1), kADone + 13 + kAgain + 8 + kRest + 13 - 1001);
   EXPECT_EQ(outcome.counters.preemptions, 4u);
   EXPECT_EQ(outcome.counters.migrations, 0u);
 }

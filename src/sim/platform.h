@@ -94,6 +94,7 @@ class SimPlatform : public sched::PlainPlatform {
     }
     --context().suspended;
     meter().spend(costs.worker.resume);
+    if (!worker_.has_just_cut()) meter().spend(costs.worker.resume_alone);
     if (request.last_on == me().value) return;
     meter().spend(costs.worker.cache_transfer +
                   costs.noc.per_hop * mesh_hops(costs.noc, request.last_on, me().value));
