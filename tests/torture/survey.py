@@ -115,6 +115,9 @@ INTEGERS = {"int", "unsigned int", "char", "long int", "long long int", "long un
             "uintmax_t", "uint16_t", "uint32_t", "in_addr_t", "time_t", "wctype_t", "_Bool"}
 # Functions whose int is the base of a number.
 BASED = re.compile(r"(str|wcs)to(u?ll?|[iu]max|u?q)(_l)?$")
+# Functions of whose result the sign alone is specified: glibc's wcsncmp gives another number near
+# the end of a page.
+ORDER = re.compile(r"(str|wcs).*(cmp|coll)(_l)?")
 # Functions that give what lies in memory that all threads share, or the address of which counts.
 UNTOLD = re.compile(r"(ng|dng|dcng|g|dg|dcg)ettext|strerror.*|strsignal|inet_ntoa|"
                     r"ctime.*|.*memcmp.*")
@@ -165,6 +168,9 @@ def caller(result: str, name: str, parameters: list[str]) -> str | None:
     lines.append("  errno = 0;")
     if result == "void" or UNTOLD.fullmatch(name):
         lines.append(f"  (void){call};" if result != "void" else f"  {call};")
+    elif ORDER.fullmatch(name):
+        lines.append(f"  const {result} order = {call};")
+        lines.append("  survey_add(s, (uint64_t)((order > 0) - (order < 0)));")
     elif result in INTEGERS:
         lines.append(f"  survey_add(s, (uint64_t){call});")
     elif result in REALS:
