@@ -117,10 +117,10 @@ INTEGERS = {"int", "unsigned int", "char", "long int", "long long int", "long un
 BASED = re.compile(r"(str|wcs)to(u?ll?|[iu]max|u?q)(_l)?$")
 # Functions of whose result the sign alone is specified: glibc's wcsncmp gives another number near
 # the end of a page.
-ORDER = re.compile(r"(str|wcs).*(cmp|coll)(_l)?")
+ORDER = re.compile(r"(str|wcs).*(cmp|coll)(_l)?|w?memcmp")
 # Functions that give what lies in memory that all threads share, or the address of which counts.
 UNTOLD = re.compile(r"(ng|dng|dcng|g|dg|dcg)ettext|strerror.*|strsignal|inet_ntoa|"
-                    r"ctime.*|.*memcmp.*")
+                    r"ctime.*")
 
 PROTOTYPE = re.compile(r"^/\* (\S+):\d+:\w+ \*/ extern (.+?)([A-Za-z_]\w*) \((.*)\);$")
 
