@@ -27,9 +27,8 @@ constexpr int64_t per_checkpoint(Nanos since_last_look, int64_t stride) {
 // checkpoints that grow dearer cannot overshoot by much; all of it where it is short, as then they
 // cannot overshoot by more than they could earlier in the slice.
 constexpr int64_t look_stride(Nanos left, int64_t per_checkpoint_ns) {
-  const bool near = left <= kLongestLook / 2;
-  const int64_t ahead = near ? left.count() : std::min(left.count() / 2, kLongestLook.count());
-  return std::min(ahead / per_checkpoint_ns, kLongestStride);
+  const Nanos ahead = left <= kLongestLook / 2 ? left : std::min(left / 2, kLongestLook);
+  return std::min(ahead.count() / per_checkpoint_ns, kLongestStride);
 }
 
 // The same where no slice depends on the look, which only tells whether the reply is still wanted:
