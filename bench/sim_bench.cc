@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How many requests a second the simulator simulates on one core, with all statistics of a run: an
-// iteration is a request. bench/against_simpy.py puts another simulator beside it, and
+// iteration is a request. bench/against_simulators.py puts others beside it, and
 // bench/instructions.py counts instructions per request.
 #include <benchmark/benchmark.h>
 
