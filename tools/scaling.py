@@ -3,7 +3,8 @@
 """Counts per request by policy and number of workers, from docs/scaling.jsonl.
 
     tools/scaling.py                                     prints the tables of docs/SCALING.md
-    tools/scaling.py --write BINARY                      counts again: the file, tables and figure
+    tools/scaling.py --write BINARY                      counts again: the file, tables and figures
+    tools/scaling.py --draw                              draws the figures again
     tools/scaling.py --check BINARY --workers-max 4      shows what has changed by more than 5 %,
                                                          and fails for more than 10 %
     tools/scaling.py --check-instructions BINARY         the same for the instructions of SAMPLE
@@ -23,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import typing
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "lab"))
 from rubato_lab import style  # noqa: E402
 from rubato_lab.extras import use_a_python_with  # noqa: E402
-DATA, PAGE, FIGURE = "docs/scaling.jsonl", "docs/SCALING.md", "docs/img/scaling.svg"
+DATA, PAGE = "docs/scaling.jsonl", "docs/SCALING.md"
 
 # Field of a row, title of its table, decimals, and the least change that is one.
 COUNTS = [
@@ -200,29 +202,53 @@ def tables(rows):
     return "\n\n".join([central_parts(rows), *parts]) + "\n"
 
 
-# ---- The figure -------------------------------------------------------------------------------
+# ---- The figures ------------------------------------------------------------------------------
 
-TITLE = "Cache lines that a request takes from other threads, by number of workers"
-DRAWN = [("spinning_lines_written", "writes that take a line"),
-         ("spinning_one_line", "of these, to one line")]
-NOTE = "per request, workers spin; both axes logarithmic"
+LOGARITHMIC = "both axes logarithmic"
 COLUMNS, WIDTH, HEAD, HEIGHT = 4, 800, 100, 130
-LEAST, MOST = 0.01, 300
+
+
+class Figure(typing.NamedTuple):
+    """Curves of some counts by the number of workers, a plot for each policy."""
+    file: str
+    title: str
+    note: str
+    drawn: tuple  # field and name of each curve
+    range: tuple  # of all plots
+    relative: bool = False  # to the count with one worker
+
+
+FIGURES = [
+    Figure("docs/img/scaling.svg",
+           "Cache lines that a request takes from other threads, by number of workers",
+           "per request, workers spin",
+           (("spinning_lines_written", "writes that take a line"),
+            ("spinning_one_line", "of these, to one line")), (0.01, 300)),
+    Figure("docs/img/scaling_work.svg",
+           "Work of a request by number of workers, over that with one",
+           "without the handler, idle workers sleep",
+           (("instructions", "instructions"),
+            ("accesses", "accesses to memory"),
+            ("lines_read", "lines that are fetched")), (0.5, 60), relative=True),
+]
 
 
 @style.applied()
-def figure(rows):
-    """A plot for each policy with the curves of DRAWN, as matplotlib's Figure."""
+def drawing(rows, figure):
+    """matplotlib's Figure."""
     policies = by_policy(rows)
+    least, most = figure.range
     lines = -(-len(policies) // COLUMNS)
-    sheet = style.sheet(WIDTH, HEAD + lines * HEIGHT, TITLE, [NOTE, ""])
+    sheet = style.sheet(WIDTH, HEAD + lines * HEIGHT, figure.title,
+                        [f"{figure.note}; {LOGARITHMIC}", ""])
     plots = list(sheet.subplots(lines, COLUMNS, sharex=True, sharey=True, squeeze=False).flat)
     for ax, (policy, of) in zip(plots, policies.items()):
-        for i, (field, name) in enumerate(DRAWN):
-            ax.plot(list(of), [max(row[field], LEAST) for row in of.values()], label=name,
+        for i, (field, name) in enumerate(figure.drawn):
+            unit = of[min(of)][field] if figure.relative else 1
+            ax.plot(list(of), [max(row[field] / unit, least) for row in of.values()], label=name,
                     **style.look(i))
         ax.set_title(policy, weight="bold")
-        ax.set(ylim=(LEAST, MOST))
+        ax.set(ylim=(least, most))
         style.logarithmic(ax, "x", "{:g}".format)
         style.logarithmic(ax, "y", "{:g}".format)
         ax.set_xticks([workers for workers in (1, 8, 64) if workers in of])
@@ -230,7 +256,7 @@ def figure(rows):
         ax.set_axis_off()
     for ax in plots[:len(policies)][-COLUMNS:]:
         ax.tick_params(labelbottom=True)
-    style.legend(sheet, plots[0], 2, ncols=len(DRAWN))
+    style.legend(sheet, plots[0], 2, ncols=len(figure.drawn))
     return sheet
 
 
@@ -242,7 +268,12 @@ def write(binary, workers_max):
     (ROOT / DATA).write_text("".join(json.dumps(row) + "\n" for row in rows))
     page = ROOT / PAGE
     page.write_text(generated_docs.replace(page.read_text(), "scaling", tables(rows)))
-    (ROOT / FIGURE).write_text(style.svg(figure(rows)))
+    draw(rows)
+
+
+def draw(rows):
+    for figure in FIGURES:
+        (ROOT / figure.file).write_text(style.svg(drawing(rows, figure)))
 
 
 def changes(old, new, tolerance=SHOWN):
@@ -284,12 +315,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--write", metavar="BINARY")
+    mode.add_argument("--draw", action="store_true")
     mode.add_argument("--check", metavar="BINARY")
     mode.add_argument("--check-instructions", metavar="BINARY")
     parser.add_argument("--workers-max", type=int, default=64)
     args = parser.parse_args()
     if args.write:
         write(args.write, args.workers_max)
+    elif args.draw:
+        draw(load())
     elif args.check:
         return check(load(), read(count(args.check, args.workers_max)))
     elif args.check_instructions:
