@@ -82,17 +82,17 @@ struct Setting {
     }
     if (prng.below(2) == 0) return;
     faulty = true;
-    if (prng.below(4) == 0) world.clock_jump_one_in = 1'000 << prng.below(5);
+    if (prng.below(4) == 0) world.clock_jump_one_in = 1'000u << prng.below(5);
     world.window = size_t{64} << prng.below(10);
     world.cut_one_in = 3;
     world.no_descriptor_one_in = 8;
     world.late_wake_up_one_in = 8;
     world.spurious_wake_up_one_in = 8;
     if (prng.below(2) == 0) {
-      world.stall_one_in = 4'000 << prng.below(4);
+      world.stall_one_in = 4'000u << prng.below(4);
     } else {
-      world.write_stall_one_in = 50 << prng.below(4);
-      world.plain_stall_one_in = 500 << prng.below(6);
+      world.write_stall_one_in = 50u << prng.below(4);
+      world.plain_stall_one_in = 500u << prng.below(6);
     }
   }
 

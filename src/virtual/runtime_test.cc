@@ -91,14 +91,14 @@ struct Setting {
     }
     if (prng.below(2) == 0) return;
     faulty = true;
-    if (prng.below(4) == 0) world.clock_jump_one_in = 1'000 << prng.below(5);
+    if (prng.below(4) == 0) world.clock_jump_one_in = 1'000u << prng.below(5);
     if (prng.below(2) == 0) {
-      world.stall_one_in = 2'000 << prng.below(6);
+      world.stall_one_in = 2'000u << prng.below(6);
       world.late_wake_up_one_in = 4;
       world.spurious_wake_up_one_in = 8;
     } else {
-      world.write_stall_one_in = 10 << prng.below(6);
-      world.plain_stall_one_in = 1000 << prng.below(6);
+      world.write_stall_one_in = 10u << prng.below(6);
+      world.plain_stall_one_in = 1000u << prng.below(6);
     }
   }
 
