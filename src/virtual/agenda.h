@@ -4,6 +4,7 @@
 // change costs the logarithm of the number of threads. For the library's own files.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -31,7 +32,14 @@ class Agenda {
 
   // Of several that go on at once the one with the lowest number, but see above.
   uint32_t first() const { return winners_[1]; }
-  Instant earliest() const { return times_[first()]; }
+  // Of all but one.
+  Instant earliest_beside(uint32_t thread) const {
+    Instant least = Instant::never();
+    for (size_t node = times_.size() + thread; node > 1; node /= 2) {
+      least = std::min(least, times_[winners_[node ^ 1]]);
+    }
+    return least;
+  }
 
  private:
   // The winners of two matches meet at half their place; the threads themselves come last.

@@ -295,7 +295,7 @@ Instant Scheduler::read_clock() {
 
 void Scheduler::set_next(VirtualThread& thread, Instant at) {
   agenda_.set(thread.number, std::max(at, thread.clock));
-  others_ = agenda_.earliest();
+  others_ = agenda_.earliest_beside(running_);
 }
 
 Nanos Scheduler::draw_wake_up(VirtualThread& thread) {
@@ -374,7 +374,7 @@ void Scheduler::jump() {
   running().away += time;
   for (const auto& thread : threads_) {
     const Instant next = agenda_.at(thread->number);
-    if (next == Instant::never()) continue;
+    if (thread->number == running_ || next == Instant::never()) continue;
     thread->rounds.begin = thread->rounds.begin + time;
     if (thread->stalled_until > before) thread->stalled_until = thread->stalled_until + time;
     set_next(*thread, thread->waits_for != nullptr ? std::max(next, jumped_) : next + time);
@@ -440,8 +440,7 @@ void Scheduler::pass_on(Instant next) {
   const Instant at = agenda_.at(first);
   if (at == Instant::never()) fail("all threads wait for ever");
   if (at - kBegin > options_.end) fail("the program does not end");
-  agenda_.set(first, Instant::never());
-  others_ = agenda_.earliest();
+  others_ = agenda_.earliest_beside(first);
   VirtualThread& to = *threads_[first];
   if (at > to.clock) {
     to.away += at - to.clock;

@@ -92,7 +92,7 @@ class Scheduler {
     if (accesses_matter_) meet_read(at);
     access();
     keep_near();
-    if (at != nullptr && me_->spin.looks()) words_.look(running_, at);
+    if (me_->spin.looks()) look(at);
   }
   void write(const void* at, bool relaxed = false) {
     if (accesses_matter_) meet_write(at);
@@ -183,9 +183,14 @@ class Scheduler {
   void access() {
     ++me_->accesses;
     if (free()) return;
-    if (dice_ <= 0xff) dice_ = prng_.next() | uint64_t{1} << 63;
+    if (dice_ <= 0xff) [[unlikely]] draw_dice();
     advance(access_prices_[dice_ & 0xff]);
     dice_ >>= 8;
+  }
+  // Not inlined, so that accesses keep no registers for them.
+  [[gnu::noinline]] void draw_dice() { dice_ = prng_.next() | uint64_t{1} << 63; }
+  [[gnu::noinline]] void look(const void* at) {
+    if (at != nullptr) words_.look(running_, at);
   }
   // What else happens at one, in worlds where something does.
   void meet_read(const void* at);
@@ -249,7 +254,7 @@ class Scheduler {
   StackPool stacks_;
   std::vector<std::unique_ptr<VirtualThread>> threads_;
   std::vector<VirtualThread*> waiting_;  // in wait(), and not woken
-  Agenda agenda_;  // when they go on, unless they are woken before; never = the running one
+  Agenda agenda_;  // when they go on, unless they are woken before; not of the running one
   uint32_t running_ = 0;
   VirtualThread* me_ = nullptr;        // the running one
   Instant others_ = Instant::never();  // the earliest of the others
