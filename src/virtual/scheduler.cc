@@ -16,7 +16,6 @@ namespace rubato::virt {
 namespace {
 
 constexpr size_t kStackBytes = size_t{256} * 1024;
-constexpr uint32_t kThreadsMax = 512;
 constexpr uint32_t kYieldsMax = 1'000'000;  // of a spin lock that is never free: over a second
 // Of the clocks, so that no instant of the world is zero, which means "not yet" in places.
 constexpr Instant kBegin = Instant() + Nanos::seconds(1000);
@@ -52,7 +51,7 @@ Scheduler::Scheduler(const WorldOptions& options)
       accesses_matter_(options.stall_one_in > 0 || options.write_stall_one_in > 0 ||
                        options.count_lines),
       prng_(options.seed),
-      stacks_(kStackBytes, kThreadsMax),
+      stacks_(kStackBytes, Agenda::kThreadsMax),
       agenda_(options.in_step),
       network_(*this, options) {
   auto first = std::make_unique<VirtualThread>();
@@ -110,7 +109,7 @@ VirtualThread* Scheduler::create(void* (*start)(void*), void* argument) {
   auto made = std::make_unique<VirtualThread>();
   {
     const Outside outside;
-    made->stack = threads_.size() < kThreadsMax ? stacks_.take() : nullptr;
+    made->stack = threads_.size() < Agenda::kThreadsMax ? stacks_.take() : nullptr;
     if (made->stack == nullptr) return nullptr;
     made->tls = take_block();
     if (made->tls == nullptr) return nullptr;
@@ -436,10 +435,10 @@ void Scheduler::leave_fiber() {
 
 void Scheduler::pass_on(Instant next) {
   agenda_.set(running_, next);
-  const uint32_t first = agenda_.first();
-  const Instant at = agenda_.at(first);
+  const Instant at = agenda_.earliest();
   if (at == Instant::never()) fail("all threads wait for ever");
   if (at - kBegin > options_.end) fail("the program does not end");
+  const uint32_t first = agenda_.first();
   others_ = agenda_.earliest_beside(first);
   VirtualThread& to = *threads_[first];
   if (at > to.clock) {
