@@ -127,10 +127,10 @@ TEST(Steadiness, not_of_a_policy_that_still_learns) {
 
 // Sojourns of M/M/1, by Lindley's recursion for the waiting time, through the batches of a run that
 // begins empty.
-Outcome lindley(double rho, uint64_t seed, uint64_t requests) {
+Outcome lindley(double rho, uint64_t seed, uint64_t requests, uint64_t cell_length = 1024) {
   constexpr double kService = 10'000;
   Prng prng(seed);
-  BatchRecorder batches(1, 1024);
+  BatchRecorder batches(1, cell_length);
   SimRequest request;
   request.service = Nanos(10'000);
   Progress progress;
@@ -177,6 +177,30 @@ TEST(Steadiness, intervals_hold_the_exact_figures_of_a_queue_as_often_as_they_sa
       EXPECT_GE(share, 0.9) << rho << " " << percent;
     }
   }
+}
+
+// In most short runs at high load few bursts make all of the tail, or none came.
+TEST(Steadiness, a_short_run_does_not_know_a_tail_that_few_bursts_make) {
+  constexpr double kMean = 10'000 / (1 - 0.95);
+  constexpr uint64_t kRuns = 60;
+  uint64_t wrong = 0;
+  for (uint64_t seed = 1; seed <= kRuns; ++seed) {
+    const Outcome outcome = lindley(0.95, seed * 1000, 50'000, 16);
+    const auto kept = std::span<const Batch>(outcome.batches).subspan(outcome.first_batch);
+    const Histogram& all = outcome.types[0].latency;
+    for (const double percent : {99.0, 99.9}) {
+      const double exact = kMean * std::log(100 / (100 - percent));
+      const auto figure = static_cast<double>(all.percentile(percent).count());
+      const Interval found = percentile_interval(kept, 0, Measure::kLatency, all, percent);
+      const bool holds = std::abs(figure - exact) - exact / 128 <= found.half_width(figure);
+      wrong += holds ? 0 : 1;
+      if (!holds) {
+        std::printf("seed %d, percentile %.1f: %.0f ns, interval %.0f to %.0f\n",
+                    static_cast<int>(seed), percent, figure, found.low, found.high);
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0u);
 }
 
 SimReport report_of(const char* policy, const sim::Setup& setup) {
