@@ -96,6 +96,23 @@ std::string row(const SimReport& report, const std::string& at, const std::strin
 }
 
 std::string percent_text(double share) { return fmt::format("{:.1f}", 100 * share); }
+std::string small_percent_text(double share) { return fmt::format("{:.3f}", 100 * share); }
+
+std::string achieved_text(const SimReport& report) {
+  return with_interval(report, "/achieved_rps", report.run.achieved_rps, rate_text);
+}
+std::string busy_text(const SimReport& report) {
+  return with_interval(report, "/utilization", *report.run.utilization, percent_text);
+}
+std::string lost_text(const SimReport& report) {
+  if (report.run.lost == 0) return small_percent_text(0);
+  return with_interval(report, "/simulation/lost_share", report.lost_share, small_percent_text);
+}
+std::string refused_text(const SimReport& report) {
+  if (report.run.refused == 0) return small_percent_text(0);
+  return with_interval(report, "/simulation/refused_share", report.refused_share,
+                       small_percent_text);
+}
 
 std::string counters_line(const RunReport& run) {
   const SchedulerCounters& c = *run.counters;
@@ -130,6 +147,7 @@ std::string verdict_lines(const SimReport& report) {
 }
 
 constexpr int kRowTextWidth = 13;  // a rate, or a type's name without its end
+constexpr int kAchievedWidth = 25, kShareWidth = 16, kBusyWidth = 12;  // with intervals
 
 std::string percentile_cells(const SimReport& report, const char* what, const double (&figures)[3],
                              std::string (*text)(double), int width) {
@@ -165,14 +183,21 @@ std::string end_of_row(const SimReport& report, const Slo& slo) {
   return text + "\n";
 }
 
+std::string share_cells(const SimReport& report) {
+  return fmt::format("{:>{}}{:>{}}{:>{}}", lost_text(report), kShareWidth, refused_text(report),
+                     kShareWidth, busy_text(report), kBusyWidth);
+}
+std::string share_header() {
+  return fmt::format("{:>{}}{:>{}}{:>{}}", "lost %", kShareWidth, "refused %", kShareWidth,
+                     "busy %", kBusyWidth);
+}
+
 std::string sweep_row(const SimReport& report, const Slo& slo, int width) {
   const RunReport& run = report.run;
   std::string text =
       fmt::format("{:<7.4g}{:>{}}", *run.load, rate_text(run.offered_rps), kRowTextWidth);
   text += slowdown_cells(report, width);
-  text += fmt::format("{:>8.3f}{:>11.3f}{:>8.1f}", percent(run.lost, run.requests),
-                      percent(run.refused, run.requests), 100 * *run.utilization);
-  return text + end_of_row(report, slo);
+  return text + share_cells(report) + end_of_row(report, slo);
 }
 
 std::string compare_row(const SimReport& report, const Slo& slo, Columns columns) {
@@ -180,14 +205,13 @@ std::string compare_row(const SimReport& report, const Slo& slo, Columns columns
   const LatencySummary& l = run.latency;
   const auto [latency, slowdown] = columns;
   std::string text = fmt::format("{:<{}}{:>{}}", run.policy, kNameWidth + 1,
-                                 rate_text(run.achieved_rps), kRowTextWidth);
+                                 achieved_text(report), kAchievedWidth);
   text += percentile_cells(report, "latency_us", {l.p50_us, l.p99_us, l.p999_us}, time_text,
                            latency);
   text += slowdown_cells(report, slowdown);
   const SchedulerCounters& c = *run.counters;
-  text += fmt::format("{:>11}{:>10}{:>7.1f}{:>8.3f}", c.preemptions, c.steals,
-                      100 * *run.utilization, percent(run.lost + run.refused, run.requests));
-  return text + end_of_row(report, slo);
+  text += fmt::format("{:>11}{:>10}", c.preemptions, c.steals);
+  return text + share_cells(report) + end_of_row(report, slo);
 }
 
 std::string compare_header(Columns columns) {
@@ -195,13 +219,14 @@ std::string compare_header(Columns columns) {
   const auto percentiles = [](int width) {
     return fmt::format("{:>{}}{:>{}}{:>{}}", "p50", width, "p99", width, "p99.9", width);
   };
-  std::string text = fmt::format("{:<{}}{:>{}}{:>{}}  {}\n", "", kNameWidth + 1 + kRowTextWidth,
+  std::string text = fmt::format("{:<{}}{:>{}}{:>{}}  {}\n", "", kNameWidth + 1 + kAchievedWidth,
                                  "latency", 3 * latency, "slowdown", 3 * slowdown,
                                  "   p99.9 of the worst type");
-  text += fmt::format("{:<{}}{:>{}}", "policy", kNameWidth + 1, "achieved", kRowTextWidth);
+  text += fmt::format("{:<{}}{:>{}}", "policy", kNameWidth + 1, "achieved", kAchievedWidth);
   text += percentiles(latency) + percentiles(slowdown);
-  return text + fmt::format("{:>{}}  {:<{}}{:>11}{:>10}{:>7}{:>8}\n", "p99.9", slowdown, "of type",
-                            kNameWidth, "preempted", "steals", "busy %", "lost %");
+  return text + fmt::format("{:>{}}  {:<{}}{:>11}{:>10}", "p99.9", slowdown, "of type", kNameWidth,
+                            "preempted", "steals") +
+         share_header() + "\n";
 }
 
 std::string slo_lines(const SimReport& report, const Slo& slo) {
@@ -289,6 +314,8 @@ Json json_of(const SimReport& report, const Slo& slo) {
                         {"simulated_s", report.simulated_s},
                         {"useful_share", report.useful_share},
                         {"stalled_share", report.stalled_share},
+                        {"lost_share", report.lost_share},
+                        {"refused_share", report.refused_share},
                         {"worker_utilization", report.worker_utilization},
                         {"seeds", report.seeds},
                         {"start_up", report.start_up}};
@@ -330,15 +357,12 @@ std::string sim_table(const SimReport& report, const Slo& slo) {
   if (run.types.size() > 1) {
     text += row(report, "", "all", measured(run), run.latency, *run.slowdown, columns);
   }
-  text += fmt::format("offered {} (load {:.4g}), achieved {}; lost {} ({:.3f} %), refused {} "
-                      "({:.3f} %)\n",
-                      rate_text(run.offered_rps), *run.load,
-                      with_interval(report, "/achieved_rps", run.achieved_rps, rate_text), run.lost,
-                      percent(run.lost, run.requests), run.refused,
-                      percent(run.refused, run.requests));
+  text += fmt::format("offered {} (load {:.4g}), achieved {}; lost {} ({} %), refused {} ({} %)\n",
+                      rate_text(run.offered_rps), *run.load, achieved_text(report), run.lost,
+                      lost_text(report), run.refused, refused_text(report));
   text += fmt::format(
       "workers busy {} %, with requests {} %",
-      with_interval(report, "/utilization", *run.utilization, percent_text),
+      busy_text(report),
       with_interval(report, "/simulation/useful_share", report.useful_share, percent_text));
   if (report.stalled_share > 0) {
     text += fmt::format(", kept by stalls {:.3g} %", 100 * report.stalled_share);
@@ -364,9 +388,9 @@ std::string sweep_table(const std::vector<SimReport>& reports, const Slo& slo) {
   text += slo_title(slo);
   text += fmt::format("{:<20}{:>{}}  {:<{}}\n", "", "slowdown of all", 3 * width,
                       "   p99.9 of the worst type", kNameWidth + 12);
-  text += fmt::format("{:<7}{:>13}{:>{}}{:>{}}{:>{}}{:>{}}  {:<{}}{:>8}{:>11}{:>8}\n", "load",
-                      "offered", "p50", width, "p99", width, "p99.9", width, "p99.9", width,
-                      "of type", kNameWidth, "lost %", "refused %", "busy %");
+  text += fmt::format("{:<7}{:>13}{:>{}}{:>{}}{:>{}}{:>{}}  {:<{}}", "load", "offered", "p50",
+                      width, "p99", width, "p99.9", width, "p99.9", width, "of type", kNameWidth) +
+          share_header() + "\n";
   Totals totals;
   for (const SimReport& report : reports) {
     text += sweep_row(report, slo, width);

@@ -48,6 +48,8 @@ void for_each_figure(Report& report, bool all, F&& f) {
   f("/utilization", *run.utilization);
   f("/simulation/useful_share", report.useful_share);
   f("/simulation/stalled_share", report.stalled_share);
+  f("/simulation/lost_share", report.lost_share);
+  f("/simulation/refused_share", report.refused_share);
   for (size_t w = 0; w < report.worker_utilization.size(); ++w) {
     f("/simulation/worker_utilization/" + std::to_string(w), report.worker_utilization[w]);
   }
@@ -103,6 +105,21 @@ void add_interval_of(SimReport& report, const char* path, std::span<const Batch>
   report.confidence.push_back({path, estimate_ratio(std::move(parts)).half_width * scale});
 }
 
+// Of requests, those that were lost or refused, as `outcomes` counts them.
+void add_interval_of_failures(SimReport& report, const char* path, std::span<const Batch> batches,
+                              uint64_t TypeBatch::* outcomes) {
+  std::vector<RatioPart> parts;
+  for (const Batch& batch : batches) {
+    RatioPart part;
+    for (const TypeBatch& type : batch.types) {
+      part.sum += static_cast<double>(type.*outcomes);
+      part.per += static_cast<double>(type.latency.count() + type.refused + type.lost);
+    }
+    parts.push_back(part);
+  }
+  report.confidence.push_back({path, estimate_ratio(std::move(parts)).half_width});
+}
+
 double nanos_between(const Progress& begin, const Progress& end) {
   return static_cast<double>((end.at - begin.at).count());
 }
@@ -119,6 +136,8 @@ void add_all_intervals(SimReport& report, const Outcome& outcome, const TypeOutc
                   [](const Progress& a, const Progress& b) {
     return RatioPart{static_cast<double>((b.useful - a.useful).count()), nanos_between(a, b)}; },
                   per_worker);
+  add_interval_of_failures(report, "/simulation/lost_share", batches, &TypeBatch::lost);
+  add_interval_of_failures(report, "/simulation/refused_share", batches, &TypeBatch::refused);
   add_intervals(report, "", batches, kAllTypes, all);
   for (size_t i = 0; i < outcome.types.size(); ++i) {
     add_intervals(report, "/types/" + std::to_string(i), batches, i, outcome.types[i]);
@@ -232,6 +251,11 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
     run.lost += outcome.types[i].lost;
     all.latency.merge(outcome.types[i].latency);
     all.slowdown.merge(outcome.types[i].slowdown);
+  }
+  if (run.requests > 0) {
+    const auto measured = static_cast<double>(run.requests);
+    report.lost_share = static_cast<double>(run.lost) / measured;
+    report.refused_share = static_cast<double>(run.refused) / measured;
   }
   const double measured_s = outcome.measured_time.seconds();
   run.achieved_rps = measured_s > 0 ? static_cast<double>(outcome.done_in_time) / measured_s : 0;

@@ -42,6 +42,7 @@ struct SimReport {
   double simulated_s = 0;   // virtual time
   double stalled_share = 0;  // of the workers' time: the machine kept their cores
   double useful_share = 0;  // of the workers' time: in requests; utilization has the overheads too
+  double lost_share = 0, refused_share = 0;  // of the measured requests
   std::vector<double> worker_utilization;  // of each worker
   std::vector<std::string> plan;  // the policy's words on its last plan; of several: the first's
   uint32_t seeds = 1;       // runs that this is the average of

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -205,6 +206,26 @@ TEST(Steadiness, a_short_run_does_not_know_a_tail_that_few_bursts_make) {
 
 SimReport report_of(const char* policy, const sim::Setup& setup) {
   return make_report(setup, simulate(policy, {}, setup).value());
+}
+
+// One runs and four wait: M/M/1/5, whose share of arrivals that find it full is known.
+TEST(Steadiness, the_interval_of_the_refused_holds_the_exact_share) {
+  constexpr uint64_t kRuns = 20;
+  const double exact = 0.1 * std::pow(0.9, 5) / (1 - std::pow(0.9, 6));
+  uint64_t holds = 0;
+  for (uint64_t seed = 1; seed <= kRuns; ++seed) {
+    sim::Setup setup = ideal(1, "exp-10", 0.9, 100'000);
+    setup.costs.queue_capacity = 4;
+    setup.seed = seed;
+    const SimReport report = report_of("cfcfs", setup);
+    const auto found = std::find_if(
+        report.confidence.begin(), report.confidence.end(),
+        [](const Confidence& c) { return c.path == "/simulation/refused_share"; });
+    ASSERT_NE(found, report.confidence.end());
+    EXPECT_LT(found->half_width, exact / 10);
+    holds += std::abs(report.refused_share - exact) <= found->half_width ? 1u : 0u;
+  }
+  EXPECT_GE(holds, kRuns - 3);
 }
 
 // Beyond the capacity, by what is known and by what is seen: a load of 0.95 under prices.
