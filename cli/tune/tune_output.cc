@@ -92,11 +92,12 @@ std::string certainty_text(const TuneSummary& s) {
 
 std::string ranking_text(const TuneResult& result) {
   std::string text = "# What each policy comes to with as many workers, its worst figure over its"
-                     " limit:\n";
+                     " limit,\n# and in brackets what that is at least:\n";
   for (const Scored& scored : result.ranking) {
     const std::string name = text_of(scored.configuration);
-    text += fmt::format("#   {:<8} {}\n", score_text(scored.score),
-                        name.substr(0, name.rfind(" with ")));
+    const std::string least = scored.least > 0 ? score_text(scored.least) : "?";
+    const std::string score = fmt::format("{} ({})", score_text(scored.score), least);
+    text += fmt::format("#   {:<16} {}\n", score, name.substr(0, name.rfind(" with ")));
   }
   return text;
 }
