@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cmi_mempool.h"
+#include <cmi_mempool.h>
 
 enum { kWorkers = 16 };
 static const double kLoad = 0.8;

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "queue_sim/fcfs.hpp"
-#include "queue_sim/queue_system.hpp"
+#include <queue_sim/fcfs.hpp>
+#include <queue_sim/queue_system.hpp>
 
 int main(int count, char** arguments) {
   if (count != 3) return std::fprintf(stderr, "usage: mm16_queue_sim REQUESTS SEED\n"), 2;
