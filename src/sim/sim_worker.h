@@ -693,7 +693,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     const Nanos receive = self ? meter().draw(costs().preemption.receive) : Nanos();
     if (!late) meter().spend(receive);
     read_clock();
-    const bool leaves = core_.expire(request, counted(request));
+    const bool leaves = core_.expire(request, counted(request) - since_seen());
     if (late) meter().spend(std::max(Nanos(), receive - costs().preemption.receive_read));
     if (request.cancelled) [[unlikely]] return end_cancelled(request);
     if (leaves || costs().preemption.cuts == Cuts::kAll) return self ? preempt() : notify();
@@ -782,6 +782,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // Its service as the worker counts it.
   Nanos counted(const SimRequest& request) const {
     return request.attained + (counts_readings() ? now() - served_from_ : worked());
+  }
+
+  // A live worker asks the policy with the service at the reading that saw the end of the slice,
+  // from before it polled.
+  Nanos since_seen() const {
+    if (!counts_readings()) return {};
+    return std::max(Nanos(), costs().preemption.receive_read - costs().worker.read_clock);
   }
 
   void count_work(SimRequest& request) {
