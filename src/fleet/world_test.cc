@@ -33,7 +33,7 @@ TEST(World, every_call_is_accounted_for) {
     EXPECT_EQ(one.unfinished, 0u);
     EXPECT_EQ(one.latency.count(), one.served);
     EXPECT_EQ(one.attempts, one.requests + one.retries + one.hedges);
-    attempts += one.attempts;
+    attempts += one.attempts + one.left_out.attempts;
   }
   for (const ServerOutcome& server : got.servers) {
     answers += server.served + server.refused + server.lost;
