@@ -42,12 +42,12 @@ class Fleet(unittest.TestCase):
         self.assertLess(served["retry-storm"], 0.1)
         self.assertGreater(served["retry-budget"], 0.97)
 
-    def world(self, load):
+    def world(self, load, more=""):
         """Four servers with four workers, for two seconds."""
         file = tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8")
         self.addCleanup(file.close)
         file.write(f'length = "2s"\n[[servers]]\ncount = 4\nworkers = 4\npolicy = "cfcfs"\n'
-                   f'[[clients]]\nworkload = "a:exp(1ms):1"\nload = {load}\n')
+                   f'[[clients]]\nworkload = "a:exp(1ms):1"\nload = {load}\n{more}\n')
         file.flush()
         return file.name
 
@@ -76,6 +76,14 @@ class Fleet(unittest.TestCase):
         text = rubato("fleet", self.world(0.5), "--length", "0.01")
         self.assertRegex(text, r"too few calls to know .*p99.9 of all: give a longer --length")
         self.assertRegex(text, r"(?m)^  all .*\+-\?")
+
+    def test_keys_that_nothing_reads_are_one_line(self):
+        for more, keys in (("users = 3", "load does not go with users"),
+                           ('think = "1ms"', "think needs users"),
+                           ("priorities = {a = 1}", "priorities: no server looks")):
+            status, text = refused("fleet", self.world(0.5, more=more))
+            self.assertEqual((status, text.count("\n")), (2, 1), text)
+            self.assertIn(keys, text)
 
     def test_mistakes_are_one_line(self):
         for args in (["fleet"], ["fleet", "/nowhere"], ["fleet", str(WORLDS / "hedging.toml"),
