@@ -205,6 +205,20 @@ void read_settings(Keys& keys, const char* key, const std::string& example,
   }
 }
 
+void read_worker_speeds(Keys& keys, std::vector<double>& speeds) {
+  const toml::node* node = keys.find("worker_speeds");
+  if (node == nullptr) return;
+  const toml::array* array = node->as_array();
+  if (array == nullptr) return keys.fail(*node, "worker_speeds", "is a list: [1, 1, 0.5]");
+  for (const toml::node& one : *array) {
+    const std::optional<double> speed = one.value<double>();
+    if (!one.is_number() || !speed) {
+      return keys.fail(one, "worker_speeds", "takes numbers: [1, 1, 0.5]");
+    }
+    speeds.push_back(*speed);
+  }
+}
+
 // Keys that the kind of overload control does not read.
 void check_overload(Keys& keys, Overload overload) {
   const bool is_aqm = overload == Overload::kAqm;
@@ -248,6 +262,7 @@ void read_servers(Keys& keys, const WorldParts& parts, WorldSpec& spec) {
   if (const auto name = keys.text("name")) group.name = *name;
   keys.count("count", group.count, 1, WorldSpec::kMostServers);
   keys.count("workers", group.setup.workers = 1, 1, limits::kSimulatedWorkers);
+  read_worker_speeds(keys, group.setup.worker_speeds);
   if (const auto policy = keys.text("policy")) group.policy = *policy;
   keys.number("speed", group.speed, 1e-3, 1e3);
   keys.time("long_over", group.setup.long_over);

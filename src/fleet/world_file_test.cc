@@ -29,6 +29,8 @@ slow = [{from = 5, until = "6s", factor = 0.1}]
 [[servers]]
 name = "old"
 speed = 0.5
+workers = 2
+worker_speeds = [1, 0.5]
 
 [[clients]]
 machines = 8
@@ -77,7 +79,8 @@ TEST(WorldFile, every_key_is_read) {
   EXPECT_EQ(world->servers[1].speed, 0.5);
   const ClientGroup& web = world->clients[0];
   EXPECT_EQ(web.workload.arrivals.shape, ArrivalShape::kOnOff);
-  EXPECT_NEAR(web.workload.rate, 0.5 * 12.5 / 0.00119, 1);
+  EXPECT_EQ(world->servers[1].setup.worker_speeds, (std::vector<double>{1, 0.5}));
+  EXPECT_NEAR(web.workload.rate, 0.5 * (12 + 1.5 * 0.5) / 0.00119, 1);
   EXPECT_EQ(web.timeout, Nanos::millis(50));
   EXPECT_EQ(web.attempts, 3u);
   EXPECT_EQ(*web.retry_budget, 0.1);
@@ -210,6 +213,8 @@ TEST(WorldFile, what_is_wrong_is_named_with_its_line) {
   EXPECT_NE(error_of("surge = 3\n").find("w.toml:5: surge is a list"), std::string::npos);
   EXPECT_NE(error_of("deadlines = true\n").find("deadlines: needs a timeout"), std::string::npos);
   EXPECT_NE(error_of("deadlines = \n").find("w.toml:5: "), std::string::npos);
+  EXPECT_EQ(error_of("[[servers]]\nworker_speeds = [1, \"x\"]\n"),
+            "w.toml:6: worker_speeds takes numbers: [1, 1, 0.5]");
   EXPECT_NE(error_of("[[servers]]\noverload = \"aqm\"\noverload_set = {window = \"1s\"}\n")
                 .find("overload_set: needs --overload gradient"),
             std::string::npos);

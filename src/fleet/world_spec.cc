@@ -2,6 +2,7 @@
 #include "fleet/world_spec.h"
 
 #include <algorithm>
+#include <numeric>
 #include <type_traits>
 #include <variant>
 
@@ -133,7 +134,10 @@ uint32_t servers_in(const WorldSpec& spec) {
 double capacity_of(const WorldSpec& spec) {
   double sum = 0;
   for (const ServerGroup& group : spec.servers) {
-    sum += static_cast<double>(group.count) * group.setup.workers * group.speed;
+    const std::vector<double>& speeds = group.setup.worker_speeds;
+    const double workers = speeds.empty() ? group.setup.workers
+                                          : std::accumulate(speeds.begin(), speeds.end(), 0.0);
+    sum += group.count * workers * group.speed;
   }
   return sum;
 }
