@@ -48,8 +48,10 @@ constexpr const char* kNotes =
     "\nWORLD.toml has [[servers]] and [[clients]]; docs/FLEET.md explains its keys, and\n"
     "examples/fleet has worlds: a retry storm with and without budget, hedges, a fan-out,\n"
     "balancers. Each server is the simulator of `rubato sim`, with any policy.\n"
-    "Figures leave out calls of the warm-up. With --seeds they are those of all runs, and +- is\n"
-    "half of the 95 % interval, from the differences between the runs. --json writes an\n"
+    "Figures leave out calls of the start-up, which is found, and lasts as long as the warm-up at\n"
+    "least. +- is half of the 95 % interval, from the differences between parts of the run, or\n"
+    "with --seeds between the runs; ? = too few calls to tell. The run says whether it was\n"
+    "steady, not steady or overloaded; in the last case it is not valid. --json writes an\n"
     "object rubato.fleet/1.\n"
     "Exit status: 0 done, 1 stopped or a file could not be written, 2 bad arguments.\n";
 
@@ -76,7 +78,8 @@ fleet::WorldSpec read_world(const FleetOptions& o) {
 }
 
 // Those that have begun when it is stopped.
-fleet::Replications run_seeds(fleet::WorldSpec spec, uint32_t seeds) {
+fleet::Replications run_seeds(const fleet::WorldSpec& first, uint32_t seeds) {
+  fleet::WorldSpec spec = first;
   Progress line(::isatty(STDERR_FILENO) != 0);
   std::vector<fleet::WorldOutcome> outcomes;
   while (outcomes.size() < seeds && !stop_requested.load(std::memory_order_relaxed)) {
@@ -89,7 +92,7 @@ fleet::Replications run_seeds(fleet::WorldSpec spec, uint32_t seeds) {
     ++spec.seed;
   }
   if (outcomes.empty()) std::exit(fail(sim::kStoppedEarly));
-  return fleet::replications(std::move(outcomes));
+  return fleet::replications(first, std::move(outcomes));
 }
 
 int run_fleet(const FleetOptions& o) {
@@ -116,7 +119,7 @@ void add_fleet(CommandLine& command) {
       .marks(o.seed_given)
       .default_text("");
   add_count(command, "--seeds", o.seeds, 1, kMostSeeds, "a number of seeds",
-            "Run that many, from this one on, for intervals")
+            "Run that many, from this one on")
       .default_text("1");
   add_seconds(command, "--length", o.length, Nanos::millis(1), Nanos::seconds(1'000'000),
               "How long clients make calls, instead of the file's");

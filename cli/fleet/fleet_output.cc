@@ -4,10 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/sim/sim_text.h"
+#include "fleet/figures.h"
 #include "metrics/histogram_json.h"
 #include "metrics/run_report.h"
 
@@ -17,26 +23,29 @@ namespace {
 using namespace fleet;
 using Json = nlohmann::ordered_json;
 
-double per(uint64_t some, uint64_t all) {
-  return all == 0 ? 0 : static_cast<double>(some) / static_cast<double>(all);
-}
+constexpr int kColumn = 18;
 
-// A cell, with half of its interval after a +- where there are several seeds.
-std::string cell(const Replications& runs, const std::string& path, double figure,
-                 std::string (*text)(double)) {
+double half_width(const Replications& runs, const std::string& path) {
   const auto of_path = [&path](const sim::Confidence& one) { return one.path == path; };
   const auto found = std::find_if(runs.confidence.begin(), runs.confidence.end(), of_path);
-  if (found == runs.confidence.end()) return text(figure);
-  return text(figure) + "+-" + text(found->half_width);
+  return found == runs.confidence.end() ? std::numeric_limits<double>::infinity()
+                                        : found->half_width;
 }
 
-int column(const Replications& runs) { return runs.seeds > 1 ? 18 : 10; }
+// A cell, with half of its interval.
+std::string cell(const Replications& runs, const std::string& path, double figure,
+                 std::string (*text)(double)) {
+  return with_interval(figure, half_width(runs, path), text);
+}
+
+std::string percent_text(double share) { return fmt::format("{:.2f}", 100 * share); }
+std::string busy_text(double share) { return fmt::format("{:.1f}", 100 * share); }
+std::string per_request_text(double number) { return fmt::format("{:.3f}", number); }
 
 std::string latency_row(const Replications& runs, const std::string& path, const std::string& name,
                         const Histogram& latency) {
-  const int width = column(runs);
   const auto figure = [&](const char* what, double us) {
-    return fmt::format("{:>{}}", cell(runs, path + "/latency_us/" + what, us, time_text), width);
+    return fmt::format("{:>{}}", cell(runs, path + "/latency_us/" + what, us, time_text), kColumn);
   };
   const auto at = [&](const char* what, double percent) {
     return figure(what, latency.percentile(percent).micros());
@@ -46,63 +55,115 @@ std::string latency_row(const Replications& runs, const std::string& path, const
          at("p999", 99.9) + fmt::format("{:>10}\n", time_text(latency.max().micros()));
 }
 
+// The figures that are known too little for an interval; empty = none is.
+std::string unknown_of(const Replications& runs, const std::string& path, const std::string& name) {
+  std::string text;
+  for (const auto& [key, shown] : {std::pair{"mean", "mean"}, {"p50", "p50"}, {"p90", "p90"},
+                                   {"p99", "p99"}, {"p999", "p99.9"}}) {
+    if (std::isinf(half_width(runs, path + "/latency_us/" + key))) {
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", shown);
+    }
+  }
+  if (text.empty() || runs.pooled.steadiness.verdict == sim::RunState::kOverloaded) return "";
+  return fmt::format("  too few calls to know {} of {}: give a longer --length\n", text, name);
+}
+
+std::string latency_text(const Replications& runs, const GroupOutcome& group,
+                         const std::string& path) {
+  std::string text = fmt::format("  {:<{}}{:>10}", "latency", kNameWidth, "served");
+  for (const char* name : {"mean", "p50", "p90", "p99", "p99.9"}) {
+    text += fmt::format("{:>{}}", name, kColumn);
+  }
+  text += fmt::format("{:>10}\n", "max");
+  std::string unknown;
+  for (size_t i = 0; i < group.types.size() && group.types.size() > 1; ++i) {
+    const auto& [name, latency] = group.types[i];
+    if (latency.empty()) continue;
+    const std::string of_type = fmt::format("{}/types/{}", path, i);
+    text += latency_row(runs, of_type, name, latency);
+    unknown += unknown_of(runs, of_type, name);
+  }
+  return text + latency_row(runs, path, "all", group.latency) + unknown +
+         unknown_of(runs, path, "all");
+}
+
 std::string clients_text(const Replications& runs, size_t number) {
   const GroupOutcome& group = runs.pooled.clients[number];
   const std::string path = fmt::format("/clients/{}", number);
-  const auto calls = [&](const char* what, uint64_t count) {
-    return cell(runs, path + what, static_cast<double>(count) / runs.pooled.measured.seconds(),
-                rate_text);
+  const auto figure = [&](std::string_view name, std::string (*text)(double)) {
+    const auto named = [name](const CallRatio& ratio) { return ratio.name == name; };
+    const auto* const ratio = std::find_if(std::begin(kCallRatios), std::end(kCallRatios), named);
+    return cell(runs, fmt::format("{}/{}", path, name),
+                figure_of(*ratio, group, runs.pooled.measured), text);
   };
-  std::string text = fmt::format(
-      "clients {}: made {}, served {} ({:.2f} %), failed {:.2f} %", group.name,
-      calls("/offered_rps", group.calls), calls("/achieved_rps", group.served),
-      percent(group.served, group.calls), percent(group.failed, group.calls));
+  std::string text = fmt::format("clients {}: made {}, served {} ({} %), failed {} %", group.name,
+                                 figure("offered_rps", rate_text),
+                                 figure("achieved_rps", rate_text),
+                                 figure("served_share", percent_text),
+                                 figure("failed_share", percent_text));
   if (group.unfinished > 0) {
-    text += fmt::format(", unfinished {:.2f} %", percent(group.unfinished, group.calls));
+    text += fmt::format(", unfinished {} %", figure("unfinished_share", percent_text));
   }
-  text += fmt::format("\n  {:<{}}{:>10}", "latency", kNameWidth, "served");
-  for (const char* name : {"mean", "p50", "p90", "p99", "p99.9"}) {
-    text += fmt::format("{:>{}}", name, column(runs));
-  }
-  text += fmt::format("{:>10}\n", "max");
-  size_t shown = 0;
-  for (const auto& [name, latency] : group.types) {
-    if (latency.empty()) continue;
-    const std::string of_type = fmt::format("{}/types/{}", path, shown++);
-    if (group.types.size() > 1) text += latency_row(runs, of_type, name, latency);
-  }
-  text += latency_row(runs, path, "all", group.latency);
-  return text + fmt::format(
-                    "  attempts per request {:.3f}: retries {:.3f}, hedges {:.3f}; timeouts {}, "
-                    "refusals {}, over budget {}, cancelled {}, answers too late {}\n",
-                    per(group.attempts, group.requests), per(group.retries, group.requests),
-                    per(group.hedges, group.requests), group.timeouts, group.refusals,
-                    group.over_budget, group.cancelled, group.wasted);
+  text += "\n" + latency_text(runs, group, path);
+  return text + fmt::format("  attempts per request {}: retries {}, hedges {}; timeouts {}, "
+                            "refusals {}, over budget {}, cancelled {}, answers too late {}\n",
+                            figure("attempts_per_request", per_request_text),
+                            figure("retries_per_request", per_request_text),
+                            figure("hedges_per_request", per_request_text), group.timeouts,
+                            group.refusals, group.over_budget, group.cancelled, group.wasted);
 }
 
-// Of groups of servers, whose outcomes follow each other.
-std::string servers_text(const WorldSpec& spec, const std::vector<ServerOutcome>& all) {
+// Of the servers from `first` on, which are those of one group.
+std::string group_text(const Replications& runs, const ServerGroup& group, size_t number,
+                       size_t first) {
+  const std::vector<ServerOutcome>& all = runs.pooled.servers;
+  uint64_t served = 0, refused = 0, lost = 0;
+  size_t least = first, most = first;
+  double sum = 0;
+  for (size_t i = first; i < first + group.count; ++i) {
+    served += all[i].served;
+    refused += all[i].refused;
+    lost += all[i].lost;
+    if (all[i].busy_share < all[least].busy_share) least = i;
+    if (all[i].busy_share > all[most].busy_share) most = i;
+    sum += all[i].busy_share;
+  }
+  const auto busy = [&](size_t server) {
+    return cell(runs, fmt::format("/servers/{}/utilization", server), all[server].busy_share,
+                busy_text);
+  };
+  return fmt::format(
+      "servers {} x {}: {} with {} workers, busy {} % ({} to {}), served {}, refused {}, lost {}\n",
+      group.name, group.count, group.policy, group.setup.workers,
+      cell(runs, fmt::format("/server_groups/{}/utilization", number), sum / group.count,
+           busy_text),
+      busy(least), busy(most), served, refused, lost);
+}
+
+std::string servers_text(const WorldSpec& spec, const Replications& runs) {
   std::string text;
   size_t next = 0;
-  for (const ServerGroup& group : spec.servers) {
-    uint64_t served = 0, refused = 0, lost = 0;
-    double least = 1e9, most = 0, sum = 0;
-    for (uint32_t i = 0; i < group.count; ++i) {
-      const ServerOutcome& server = all[next++];
-      served += server.served;
-      refused += server.refused;
-      lost += server.lost;
-      least = std::min(least, server.busy_share);
-      most = std::max(most, server.busy_share);
-      sum += server.busy_share;
-    }
-    text += fmt::format(
-        "servers {} x {}: {} with {} workers, busy {:.1f} % ({:.1f} to {:.1f}), served {}, "
-        "refused {}, lost {}\n",
-        group.name, group.count, group.policy, group.setup.workers, 100 * sum / group.count,
-        100 * least, 100 * most, served, refused, lost);
+  for (size_t number = 0; number < spec.servers.size(); ++number) {
+    text += group_text(runs, spec.servers[number], number, next);
+    next += spec.servers[number].count;
   }
   return text;
+}
+
+// Why the figures are not to be used; empty = they are.
+const char* invalid_reason(const WorldOutcome& outcome) {
+  if (outcome.stopped) return sim::kStoppedEarly;
+  return outcome.steadiness.verdict == sim::RunState::kOverloaded ? sim::kOverloaded : "";
+}
+
+std::string verdict_lines(const WorldOutcome& outcome) {
+  uint64_t left_out = 0;
+  for (const GroupOutcome& group : outcome.clients) left_out += group.left_out.calls;
+  std::string text = fmt::format("{}\nstart-up of {} left out: {} calls\n",
+                                 verdict_text(outcome.steadiness),
+                                 time_text(outcome.start_up.micros()), left_out);
+  const std::string reason = invalid_reason(outcome);
+  return reason.empty() ? text : text + "INVALID run: " + reason + "\n";
 }
 
 std::string timeline_text(const WorldSpec& spec, const GroupOutcome& group, uint32_t seeds) {
@@ -147,34 +208,59 @@ Json timeline_json(const WorldSpec& spec, const GroupOutcome& group) {
   return slices;
 }
 
-Json clients_json(const WorldSpec& spec, const GroupOutcome& group, double measured_s) {
+Json clients_json(const WorldSpec& spec, const GroupOutcome& group, Nanos measured) {
   Json types = Json::array();
   for (const auto& [name, latency] : group.types) {
-    if (latency.empty()) continue;
     types.push_back({{"name", name}, {"count", latency.count()},
                      {"latency_us", latency_json(latency)},
                      {"latency_histogram_ns", histogram_json(latency)}});
   }
-  return {{"name", group.name},
-          {"offered_rps", static_cast<double>(group.calls) / measured_s},
-          {"achieved_rps", static_cast<double>(group.served) / measured_s},
-          {"calls", group.calls},
-          {"served", group.served},
-          {"failed", group.failed},
-          {"unfinished", group.unfinished},
-          {"latency_us", latency_json(group.latency)},
-          {"latency_histogram_ns", histogram_json(group.latency)},
-          {"types", std::move(types)},
-          {"requests", group.requests},
-          {"attempts", group.attempts},
-          {"retries", group.retries},
-          {"hedges", group.hedges},
-          {"timeouts", group.timeouts},
-          {"refusals", group.refusals},
-          {"over_budget", group.over_budget},
-          {"wasted", group.wasted},
-          {"cancelled", group.cancelled},
-          {"timeline", timeline_json(spec, group)}};
+  Json json = {{"name", group.name}};
+  for (const CallRatio& ratio : kCallRatios) json[ratio.name] = figure_of(ratio, group, measured);
+  const std::pair<const char*, uint64_t> counts[] = {
+      {"calls", group.calls},           {"served", group.served},
+      {"failed", group.failed},         {"unfinished", group.unfinished},
+      {"requests", group.requests},     {"attempts", group.attempts},
+      {"retries", group.retries},       {"hedges", group.hedges},
+      {"timeouts", group.timeouts},     {"refusals", group.refusals},
+      {"over_budget", group.over_budget}, {"wasted", group.wasted},
+      {"cancelled", group.cancelled}};
+  for (const auto& [name, count] : counts) json[name] = count;
+  json["latency_us"] = latency_json(group.latency);
+  json["latency_histogram_ns"] = histogram_json(group.latency);
+  json["types"] = std::move(types);
+  json["timeline"] = timeline_json(spec, group);
+  return json;
+}
+
+Json servers_json(const std::vector<ServerOutcome>& all) {
+  Json servers = Json::array();
+  for (const ServerOutcome& server : all) {
+    servers.push_back({{"group", server.name},
+                       {"utilization", server.busy_share},
+                       {"served", server.served},
+                       {"refused", server.refused},
+                       {"lost", server.lost}});
+  }
+  return servers;
+}
+
+Json server_groups_json(const WorldSpec& spec, const WorldOutcome& outcome) {
+  Json groups = Json::array();
+  for (const ServerGroupOutcome& group : server_groups(spec, outcome)) {
+    groups.push_back({{"name", group.name}, {"utilization", group.busy_share}});
+  }
+  return groups;
+}
+
+// JSON has no infinity.
+Json confidence_json(const Replications& runs) {
+  Json confidence = {{"level", 0.95}};
+  for (const sim::Confidence& one : runs.confidence) {
+    confidence[Json::json_pointer(one.path)] =
+        std::isinf(one.half_width) ? Json(nullptr) : Json(one.half_width);
+  }
+  return confidence;
 }
 
 }  // namespace
@@ -183,29 +269,23 @@ std::string fleet_table(const WorldSpec& spec, const Replications& runs, bool ti
   const WorldOutcome& outcome = runs.pooled;
   std::string text;
   if (runs.seeds > 1) {
-    text = fmt::format("seeds {} to {}, 95 % intervals\n", spec.seed, spec.seed + runs.seeds - 1);
+    text = fmt::format("seeds {} to {}\n", spec.seed, spec.seed + runs.seeds - 1);
   }
   for (size_t i = 0; i < outcome.clients.size(); ++i) text += clients_text(runs, i);
-  text += servers_text(spec, outcome.servers);
+  text += servers_text(spec, runs);
   for (const GroupOutcome& group : outcome.clients) {
     if (timeline) text += timeline_text(spec, group, runs.seeds);
   }
-  return text;
+  return text + verdict_lines(outcome);
 }
 
 std::string fleet_json(const WorldSpec& spec, const Replications& runs, const std::string& world,
                        const std::string& version) {
   const WorldOutcome& outcome = runs.pooled;
-  Json clients = Json::array(), servers = Json::array();
+  const std::string reason = invalid_reason(outcome);
+  Json clients = Json::array();
   for (const GroupOutcome& group : outcome.clients) {
-    clients.push_back(clients_json(spec, group, outcome.measured.seconds()));
-  }
-  for (const ServerOutcome& server : outcome.servers) {
-    servers.push_back({{"group", server.name},
-                       {"utilization", server.busy_share},
-                       {"served", server.served},
-                       {"refused", server.refused},
-                       {"lost", server.lost}});
+    clients.push_back(clients_json(spec, group, outcome.measured));
   }
   Json json = {{"schema", "rubato.fleet/1"},
                {"world", world},
@@ -214,17 +294,17 @@ std::string fleet_json(const WorldSpec& spec, const Replications& runs, const st
                {"length_s", spec.length.seconds()},
                {"warmup", spec.warmup},
                {"slice_s", spec.slice.seconds()},
-               {"valid", !outcome.stopped},
+               {"valid", reason.empty()},
+               {"verdict", sim::verdict_name(outcome.steadiness.verdict)},
+               {"verdict_reasons", outcome.steadiness.reasons},
+               {"start_up_s", outcome.start_up.seconds()},
+               {"measured_s", outcome.measured.seconds()},
                {"clients", std::move(clients)},
-               {"servers", std::move(servers)},
+               {"servers", servers_json(outcome.servers)},
+               {"server_groups", server_groups_json(spec, outcome)},
                {"version", version}};
-  if (!runs.confidence.empty()) {
-    Json confidence = {{"level", 0.95}};
-    for (const sim::Confidence& one : runs.confidence) {
-      confidence[Json::json_pointer(one.path)] = one.half_width;
-    }
-    json["confidence"] = std::move(confidence);
-  }
+  if (!reason.empty()) json["invalid_reason"] = reason;
+  if (!runs.confidence.empty()) json["confidence"] = confidence_json(runs);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -9,8 +9,8 @@
 
 namespace rubato::cli {
 
-// Groups of clients, groups of servers, and with `timeline` a line per slice; of several seeds with
-// intervals.
+// Groups of clients, groups of servers, with `timeline` a line per slice, and the verdict. Figures
+// have half of their 95 % intervals after a +-, or a ?.
 std::string fleet_table(const fleet::WorldSpec& spec, const fleet::Replications& runs,
                         bool timeline);
 

@@ -128,11 +128,7 @@ std::string counters_line(const RunReport& run) {
 }
 
 std::string verdict_lines(const SimReport& report) {
-  const sim::Steadiness& found = report.steadiness;
-  std::string text = fmt::format("{}", sim::verdict_name(found.verdict));
-  for (size_t i = 0; i < found.reasons.size(); ++i) {
-    text += (i == 0 ? ": " : "; ") + found.reasons[i];
-  }
+  std::string text = verdict_text(report.steadiness);
   text += fmt::format("\nstart-up of {} requests left out", report.start_up);
   for (const sim::ReachedPrecision& p : report.until) {
     text += fmt::format("; {} is known to ", p.metric);

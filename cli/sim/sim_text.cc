@@ -30,11 +30,22 @@ std::string rate_text(double rps) {
   return rps >= 1e4 ? fmt::format("{:.1f} krps", rps / 1e3) : fmt::format("{:.1f} rps", rps);
 }
 
+std::string with_interval(double figure, double half_width, std::string (*text)(double)) {
+  return text(figure) + "+-" + (std::isinf(half_width) ? "?" : text(half_width));
+}
+
 std::string with_interval(const sim::SimReport& report, std::string_view path, double figure,
                           std::string (*text)(double)) {
   if (report.confidence.empty()) return text(figure);
-  const double half = half_width(report, path);
-  return text(figure) + "+-" + (std::isinf(half) ? "?" : text(half));
+  return with_interval(figure, half_width(report, path), text);
+}
+
+std::string verdict_text(const sim::Steadiness& found) {
+  std::string text = sim::verdict_name(found.verdict);
+  for (size_t i = 0; i < found.reasons.size(); ++i) {
+    text += (i == 0 ? ": " : "; ") + found.reasons[i];
+  }
+  return text;
 }
 
 std::string circumstances(const sim::SimReport& report) {

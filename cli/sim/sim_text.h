@@ -20,8 +20,12 @@ std::string ratio_text(double ratio);
 std::string rate_text(double rps);
 
 // A cell, with half of its interval after a +-; ? = the run does not tell.
+std::string with_interval(double figure, double half_width, std::string (*text)(double));
 std::string with_interval(const sim::SimReport& report, std::string_view path, double figure,
                           std::string (*text)(double));
+
+// "not steady: REASON; REASON".
+std::string verdict_text(const sim::Steadiness& found);
 
 // Everything but the policy and the load, as the title of a table: a line.
 std::string circumstances(const sim::SimReport& report);

@@ -40,8 +40,11 @@ WorkloadSpec with_surges(const ClientGroup& group) {
 
 }  // namespace
 
-Population::Group::Group(const ClientGroup& the_spec, uint64_t seed)
-    : spec(the_spec), prng(seed_of(seed, kDraws, 0)), hedge_after(the_spec.hedge_after) {
+Population::Group::Group(const ClientGroup& the_spec, const Stretches& stretches, uint64_t seed)
+    : spec(the_spec),
+      prng(seed_of(seed, kDraws, 0)),
+      hedge_after(the_spec.hedge_after),
+      tally(types_of(the_spec.workload).size(), stretches) {
   const double retries = spec.retry_budget.value_or(0);
   machines.assign(spec.machines, {Budget(retries), Budget(spec.hedge_budget)});
   if (spec.users == 0) source.emplace(with_surges(spec), seed_of(seed, kSource, 0));
@@ -59,12 +62,13 @@ Population::Group::Group(const ClientGroup& the_spec, uint64_t seed)
 Population::Population(const WorldSpec& spec, const Mix& types, Agenda& agenda)
     : spec_(spec),
       agenda_(agenda),
-      warm_at_(Nanos::from_seconds(spec.length.seconds() * spec.warmup).count()),
       end_at_(spec.length.count()) {
   const uint32_t servers = servers_in(spec);
+  const Stretches stretches(spec);
   groups_.reserve(spec.clients.size());
   for (const ClientGroup& client : spec.clients) {
-    Group& group = groups_.emplace_back(client, seed_of(spec.seed, kSource, groups_.size()));
+    Group& group = groups_.emplace_back(client, stretches,
+                                         seed_of(spec.seed, kSource, groups_.size()));
     for (const RequestType& type : types_of(client.workload)) {
       const auto named = [&type](const RequestType& other) { return other.name == type.name; };
       const auto found = std::find_if(types.types().begin(), types.types().end(), named);
@@ -146,11 +150,10 @@ void Population::make_call(uint32_t number, uint32_t user, const Offer& offer, I
   call.type = offer.type;
   call.flow = offer.flow;
   call.made = now;
-  call.measured = now >= warm_at_;
+  call.cell = group.tally.begin(now);
   call.left = spec.fan_out;
   ++slice_of(group, now).calls;
-  group.outcome.calls += call.measured ? 1 : 0;
-  open_calls_ += call.measured ? 1 : 0;
+  open_calls_ += call.cell != Stretches::kNoCell ? 1 : 0;
   if (spec.fan_out == 1) return begin_request(name, offer, Balancer::kNone, now);
   const uint32_t first = group.prng.below(servers_->size());
   for (uint32_t i = 0; i < spec.fan_out; ++i) {
@@ -175,14 +178,8 @@ void Population::end_call(SlotName name, bool served, Instant now) {
   FleetSlice& slice = slice_of(group, now);
   ++(served ? slice.served : slice.failed);
   if (served) slice.latency_ns += static_cast<double>(latency.count());
-  if (call.measured) {
-    --open_calls_;
-    ++(served ? group.outcome.served : group.outcome.failed);
-    if (served) {
-      group.outcome.latency.record(latency);
-      group.outcome.types[call.type].second.record(latency);
-    }
-  }
+  open_calls_ -= call.cell != Stretches::kNoCell ? 1 : 0;
+  served ? group.tally.serve(call.cell, call.type, latency) : group.tally.fail(call.cell);
   if (call.user == kNobody) return;
   const Nanos think = group.spec.think ? group.spec.think->sample(group.prng) : Nanos();
   agenda_.put({now + think, Happening::kUserCall, call.group, 0, call.user, Nanos()});
@@ -201,7 +198,8 @@ void Population::begin_request(SlotName call, const Offer& offer, uint32_t home,
   request.type = group.types[offer.type];
   request.priority = group.priorities[offer.type];
   request.home = home;
-  ++group.outcome.requests;
+  ++group.tally.counts(of.cell).requests;
+  group.tally.add_work(offer.service);
   Machine& machine = group.machines[of.machine];
   machine.retries.earn();
   machine.hedges.earn();
@@ -221,6 +219,7 @@ void Population::send_attempt(SlotName name, bool is_hedge, Instant now) {
   attempt.request = name;
   attempt.balancer = group.first_balancer + (spec.shared ? 0 : call.machine);
   attempt.group = call.group;
+  attempt.cell = call.cell;
   attempt.is_waited_for = true;
   attempt.is_cancelled = false;
   attempt.place = kNowhere;
@@ -235,10 +234,11 @@ void Population::send_attempt(SlotName name, bool is_hedge, Instant now) {
   attempt.server = at_home ? request.home : balancer.pick(now, request.last_server);
   request.last_server = attempt.server;
   request.waiting.push_back(attempt_name);
-  group.outcome.hedges += is_hedge ? 1 : 0;
+  CallCounts& counts = group.tally.counts(call.cell);
+  counts.hedges += is_hedge ? 1 : 0;
   request.tries += is_hedge ? 0 : 1;
-  group.outcome.retries += !is_hedge && request.tries > 1 ? 1 : 0;
-  ++group.outcome.attempts;
+  counts.retries += !is_hedge && request.tries > 1 ? 1 : 0;
+  ++counts.attempts;
   ++slice_of(group, now).attempts;
   agenda_.put(at(now + way_of(group), Happening::kArrive, attempt_name));
   if (spec.timeout < Nanos::max()) {
@@ -283,9 +283,10 @@ void Population::stop_waiting(SlotName name) {
 // Before its answer: the server may be told.
 void Population::give_up(SlotName name, Instant now) {
   stop_waiting(name);
-  Group& group = groups_[attempts_.at(name).group];
+  const Attempt& attempt = attempts_.at(name);
+  Group& group = groups_[attempt.group];
   if (!group.spec.cancels) return;
-  ++group.outcome.cancelled;
+  ++group.tally.counts(attempt.cell).cancelled;
   agenda_.put(at(now + way_of(group), Happening::kCancel, name));
 }
 
@@ -303,12 +304,12 @@ void Population::receive(SlotName name, sim::Fate fate, Instant now) {
   if (attempt.is_waited_for) stop_waiting(name);
   attempts_.give_back(name);
   if (!attempt.is_waited_for) {
-    group.outcome.wasted += fate == sim::Fate::kServed ? 1 : 0;
+    group.tally.counts(attempt.cell).wasted += fate == sim::Fate::kServed ? 1 : 0;
     return;
   }
   std::erase(requests_.at(attempt.request).waiting, name);
   if (fate == sim::Fate::kServed) return succeed(attempt.request, now);
-  ++group.outcome.refusals;
+  ++group.tally.counts(attempt.cell).refusals;
   fail_attempt(attempt.request, group.spec.retries_refused, now);
 }
 
@@ -319,7 +320,7 @@ void Population::time_out(SlotName name, Instant now) {
   Request& request = requests_.at(owner);
   give_up(name, now);
   std::erase(request.waiting, name);
-  ++groups_[attempt->group].outcome.timeouts;
+  ++groups_[attempt->group].tally.counts(attempt->cell).timeouts;
   fail_attempt(owner, true, now);
 }
 
@@ -341,8 +342,9 @@ void Population::fail_attempt(SlotName name, bool may_retry, Instant now) {
   const ClientGroup& spec = group.spec;
   bool retries = may_retry && request.tries < spec.attempts;
   if (retries && spec.retry_budget) {
-    retries = group.machines[calls_.at(call_name).machine].retries.spend();
-    group.outcome.over_budget += retries ? 0 : 1;
+    const Call& call = calls_.at(call_name);
+    retries = group.machines[call.machine].retries.spend();
+    group.tally.counts(call.cell).over_budget += retries ? 0 : 1;
   }
   if (!retries) return end_call(call_name, false, now);
   const double doubled = std::ldexp(static_cast<double>(spec.backoff.count()),
@@ -359,7 +361,7 @@ void Population::hedge(SlotName name, Instant now) {
   Group& group = groups_[call.group];
   request->is_hedged = true;
   if (group.machines[call.machine].hedges.spend()) return send_attempt(name, true, now);
-  ++group.outcome.over_budget;
+  ++group.tally.counts(call.cell).over_budget;
 }
 
 // The request is over, for the client. Servers go on with its attempts, unless they are told.
@@ -398,10 +400,15 @@ void Population::look(Instant) {
   }
 }
 
+void Population::mark(Instant now) {
+  for (Group& group : groups_) group.tally.mark(now);
+}
+
 std::vector<GroupOutcome> Population::take_outcomes() {
   std::vector<GroupOutcome> outcomes;
   for (Group& group : groups_) {
-    group.outcome.unfinished = group.outcome.calls - group.outcome.served - group.outcome.failed;
+    group.outcome.left_out = group.tally.unmeasured();
+    group.outcome.batches = group.tally.take();
     outcomes.push_back(std::move(group.outcome));
   }
   return outcomes;

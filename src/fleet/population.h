@@ -17,7 +17,9 @@
 #include "fleet/agenda.h"
 #include "fleet/balancer.h"
 #include "fleet/budget.h"
+#include "fleet/call_tally.h"
 #include "fleet/server_set.h"
+#include "fleet/stretches.h"
 #include "fleet/world_spec.h"
 #include "metrics/histogram.h"
 #include "workload/source.h"
@@ -33,18 +35,13 @@ struct FleetSlice {
   double latency_ns = 0;  // of the served ones in all
 };
 
-// Of calls made after the warm-up, but for the slices.
-struct GroupOutcome {
+// Of calls made after the start-up, but for the slices.
+struct GroupOutcome : CallCounts {
   std::string name;
-  uint64_t calls = 0, served = 0, failed = 0, unfinished = 0;
   Histogram latency;  // of served calls
-  std::vector<std::pair<std::string, Histogram>> types;  // the same by type, if fan_out is 1
-  // Of all requests, warm-up included.
-  uint64_t requests = 0, attempts = 0, retries = 0, hedges = 0;
-  uint64_t timeouts = 0, refusals = 0;
-  uint64_t over_budget = 0;  // retries and hedges that the budgets did not allow
-  uint64_t wasted = 0;       // answers that nobody waited for any more
-  uint64_t cancelled = 0;    // attempts that servers were told to leave
+  std::vector<std::pair<std::string, Histogram>> types;  // the same by type
+  CallCounts left_out;             // of calls made before
+  std::vector<CallBatch> batches;  // after the warm-up; the first may be start-up
   std::vector<FleetSlice> slices;
 };
 
@@ -65,7 +62,9 @@ class Population final : public ServerSet::Listener {
 
   // Measured calls that have not ended.
   uint64_t open_calls() const { return open_calls_; }
-  // Nobody makes any more calls.
+  // The next batch begins, or the last one ends.
+  void mark(Instant now);
+  // Nobody makes any more calls. Their sums are left to sum_measured (fleet/measured.h).
   std::vector<GroupOutcome> take_outcomes();
 
  private:
@@ -82,7 +81,7 @@ class Population final : public ServerSet::Listener {
     uint32_t left = 0;  // requests without an answer
     uint64_t flow = 0;
     Instant made;
-    bool measured = false;
+    uint32_t cell = Stretches::kNoCell;
   };
   struct Request {
     void begin() {
@@ -106,6 +105,7 @@ class Population final : public ServerSet::Listener {
     SlotName request;
     sim::SentRequest sent;  // offer.at: by the client
     uint32_t group = 0, server = 0, balancer = 0;
+    uint32_t cell = Stretches::kNoCell;  // of its call
     uint32_t place = kNowhere;  // in the servers, while one has it
     bool is_waited_for = true;  // then its request is not gone
     bool is_cancelled = false;  // and its server has heard of it
@@ -115,7 +115,7 @@ class Population final : public ServerSet::Listener {
     Budget retries, hedges;
   };
   struct Group {
-    Group(const ClientGroup& the_spec, uint64_t seed);
+    Group(const ClientGroup& the_spec, const Stretches& stretches, uint64_t seed);
 
     const ClientGroup& spec;
     std::optional<RequestSource> source;  // of open ones
@@ -127,7 +127,8 @@ class Population final : public ServerSet::Listener {
     uint32_t first_balancer = 0;
     Nanos hedge_after;   // at present
     Histogram answers;   // latencies of requests, for its percentile
-    GroupOutcome outcome;
+    CallTally tally;
+    GroupOutcome outcome;  // without the tally
   };
 
   void next_call_of(uint32_t number);
@@ -156,7 +157,7 @@ class Population final : public ServerSet::Listener {
   Slots<Call> calls_;
   Slots<Request> requests_;
   Slots<Attempt> attempts_;
-  Instant warm_at_, end_at_;
+  Instant end_at_;
   uint64_t open_calls_ = 0;
 };
 

@@ -110,23 +110,21 @@ const std::vector<int>& ServerSet::weights() {
   return weights_;
 }
 
-void ServerSet::begin_measuring(Instant now) {
-  measured_from_ = now;
-  for (const auto& server : servers_) server->busy_before = server->engine->totals().busy;
+void ServerSet::mark(Instant now) {
+  for (const auto& server : servers_) {
+    const sim::ServerTotals totals = server->engine->totals();
+    server->marks.push_back({{now, totals.arrived, server->served, totals.inside, {}, totals.busy,
+                              {}},
+                             server->refused,
+                             server->lost});
+  }
 }
 
-void ServerSet::end_measuring(Instant now) {
-  measured_ = now - measured_from_;
-  for (const auto& server : servers_) server->busy = server->engine->totals().busy;
-}
-
-std::vector<ServerOutcome> ServerSet::outcomes() const {
+std::vector<ServerOutcome> ServerSet::take_outcomes() {
   std::vector<ServerOutcome> all;
   for (const auto& server : servers_) {
-    const double workers_ns = static_cast<double>(measured_.count()) * server->group.setup.workers;
-    const auto busy_ns = static_cast<double>((server->busy - server->busy_before).count());
-    all.push_back({server->group.name, workers_ns > 0 ? busy_ns / workers_ns : 0, server->served,
-                   server->refused, server->lost});
+    all.push_back({server->group.name, 0, server->served, server->refused, server->lost,
+                   server->engine->totals().learning, std::move(server->marks)});
   }
   return all;
 }

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,15 +16,24 @@
 #include "fleet/balancer.h"
 #include "fleet/world_spec.h"
 #include "overload/advertised_weight.h"
+#include "sim/batch.h"
 #include "sim/event_queue.h"
 #include "sim/hosted_server.h"
 
 namespace rubato::fleet {
 
+// A server's sums since the world's begin.
+struct ServerMark {
+  sim::Progress sums;  // `useful` has the overheads too, and `done` all that was served
+  uint64_t refused = 0, lost = 0;
+};
+
 struct ServerOutcome {
   std::string name;      // of its group
   double busy_share = 0;  // of the workers' measured time
   uint64_t served = 0, refused = 0, lost = 0;  // in all
+  uint64_t learning = 0;  // requests that its policy learns from before it has a plan
+  std::vector<ServerMark> marks;  // where batches begin, and where the last one ends
 };
 
 class ServerSet {
@@ -57,9 +65,10 @@ class ServerSet {
   // To be called every AdvertisedWeight::kLookEvery.
   const std::vector<int>& weights();
 
-  void begin_measuring(Instant now);
-  void end_measuring(Instant now);
-  std::vector<ServerOutcome> outcomes() const;
+  // The next batch begins, or the last one ends.
+  void mark(Instant now);
+  // Their busy shares are left to sum_measured (fleet/measured.h).
+  std::vector<ServerOutcome> take_outcomes();
 
  private:
   // One server, which hears of its own answers.
@@ -73,7 +82,7 @@ class ServerSet {
     std::unique_ptr<sim::HostedServer> engine;
     uint32_t in_flight = 0;
     uint64_t served = 0, refused = 0, lost = 0;
-    Nanos busy_before, busy;  // up to the ends of the measured time
+    std::vector<ServerMark> marks;
     overload::AdvertisedWeight weight;
     double waited_ns = 0;  // of answers since the last look, and how many these are
     uint64_t waits = 0;
@@ -101,8 +110,6 @@ class ServerSet {
   std::vector<uint32_t> free_;  // places in inside_
   std::vector<int> weights_;
   Instant now_;  // of the step that is done
-  Nanos measured_;
-  Instant measured_from_;
 };
 
 }  // namespace rubato::fleet

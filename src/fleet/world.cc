@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "fleet/agenda.h"
+#include "fleet/measured.h"
+#include "fleet/stretches.h"
 
 namespace rubato::fleet {
 namespace {
@@ -35,8 +37,8 @@ class World {
   World(const WorldSpec& spec, const Mix& types)
       : spec_(spec),
         population_(spec, types, agenda_),
-        warm_at_(Nanos::from_seconds(spec.length.seconds() * spec.warmup).count()),
-        end_at_(spec.length.count()) {}
+        stretches_(spec),
+        end_at_(stretches_.until()) {}
 
   Status furnish(const Mix& types) {
     auto servers = ServerSet::make(spec_, types, population_);
@@ -55,7 +57,7 @@ class World {
     while (!stopped && (now < end_at_ || population_.open_calls() > 0)) {
       const Instant next = std::min(servers_->next(), agenda_.first());
       if (next > end_at_ + spec_.length + kGrace) break;
-      pass(now, next);
+      pass(next);
       now = next;
       if (agenda_.first() == now) {
         happen(agenda_.take());
@@ -64,13 +66,18 @@ class World {
       }
       if (progress && ++events % kProgressEvery == 0) stopped = !progress(share_at(now));
     }
-    pass(now, std::max(now, end_at_));
+    if (!stopped) {
+      pass(std::max(now, end_at_));
+    } else if (marks_ > 0 && marks_ <= stretches_.batches() &&
+               now > stretches_.begin_of(marks_ - 1)) {
+      mark(now);
+    }
     WorldOutcome outcome;
-    outcome.servers = servers_->outcomes();
+    outcome.servers = servers_->take_outcomes();
     outcome.clients = population_.take_outcomes();
-    outcome.measured = end_at_ - warm_at_;
     outcome.simulated = now - Instant();
     outcome.stopped = stopped;
+    sum_measured(spec_, outcome);
     return outcome;
   }
 
@@ -81,13 +88,17 @@ class World {
     agenda_.put({.at = event.at + overload::AdvertisedWeight::kLookEvery, .latency = Nanos()});
   }
 
-  // Time goes on from `from` to `to`, with nothing in between.
-  void pass(Instant from, Instant to) {
-    if (!is_warm_ && to >= warm_at_) {
-      servers_->begin_measuring(warm_at_);
-      is_warm_ = true;
+  // Time goes on to `to`, with nothing in between.
+  void pass(Instant to) {
+    while (marks_ <= stretches_.batches() && to >= stretches_.begin_of(marks_)) {
+      mark(stretches_.begin_of(marks_));
     }
-    if (from < end_at_ && to >= end_at_) servers_->end_measuring(end_at_);
+  }
+
+  void mark(Instant now) {
+    population_.mark(now);
+    servers_->mark(now);
+    ++marks_;
   }
 
   double share_at(Instant now) const {
@@ -98,8 +109,9 @@ class World {
   Agenda agenda_;
   Population population_;
   std::unique_ptr<ServerSet> servers_;
-  Instant warm_at_, end_at_;
-  bool is_warm_ = false;
+  Stretches stretches_;
+  Instant end_at_;
+  uint32_t marks_ = 0;
 };
 
 }  // namespace

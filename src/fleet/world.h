@@ -13,6 +13,7 @@
 #include "fleet/population.h"
 #include "fleet/server_set.h"
 #include "fleet/world_spec.h"
+#include "sim/steady_state.h"
 
 namespace rubato::fleet {
 
@@ -20,6 +21,9 @@ struct WorldOutcome {
   std::vector<GroupOutcome> clients;
   std::vector<ServerOutcome> servers;
   Nanos measured;   // time in which measured calls were made
+  Nanos start_up;   // time before that, the warm-up at least
+  size_t first_batch = 0;      // of those of clients and servers: the measured time begins there
+  sim::Steadiness steadiness;  // the worst of clients, servers and all together
   Nanos simulated;  // in all
   bool stopped = false;  // by `progress`
 };

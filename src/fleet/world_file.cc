@@ -125,6 +125,18 @@ class Keys {
     }
   }
 
+  // Refuses a key that nothing would read; `needs` is what would.
+  void check(std::string_view key, bool is_read, const std::string& needs) {
+    const toml::node* node = table_.get(key);
+    if (node != nullptr && !is_read) fail(*node, key, "needs " + needs);
+  }
+  // Likewise, where `other` is read in its place.
+  void check_not_with(std::string_view key, std::string_view other) {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr || table_.get(other) == nullptr) return;
+    fail(*node, key, "does not go with " + std::string(other));
+  }
+
   void done() {
     for (const auto& [key, node] : table_) {
       if (known_.contains(std::string(key.str()))) continue;
@@ -193,6 +205,32 @@ void read_settings(Keys& keys, const char* key, const std::string& example,
   }
 }
 
+void read_worker_speeds(Keys& keys, std::vector<double>& speeds) {
+  const toml::node* node = keys.find("worker_speeds");
+  if (node == nullptr) return;
+  const toml::array* array = node->as_array();
+  if (array == nullptr) return keys.fail(*node, "worker_speeds", "is a list: [1, 1, 0.5]");
+  for (const toml::node& one : *array) {
+    const std::optional<double> speed = one.value<double>();
+    if (!one.is_number() || !speed) {
+      return keys.fail(one, "worker_speeds", "takes numbers: [1, 1, 0.5]");
+    }
+    speeds.push_back(*speed);
+  }
+}
+
+// Keys that the kind of overload control does not read.
+void check_overload(Keys& keys, Overload overload) {
+  const bool is_aqm = overload == Overload::kAqm;
+  const bool has_target = is_aqm || overload == Overload::kCinnamon || overload == Overload::kDagor;
+  keys.check("overload", overload != Overload::kCredits, "clients that take credits: not here");
+  keys.check("target_delay", has_target, "overload = \"aqm\", \"cinnamon\" or \"dagor\"");
+  for (const char* key : {"target_delay_long", "overload_patience", "overload_calm",
+                          "overload_calm_idle", "overload_budget"}) {
+    keys.check(key, is_aqm, "overload = \"aqm\"");
+  }
+}
+
 // Options of the scheduler that a simulated server has, as `rubato sim` calls them.
 void read_scheduler(Keys& keys, ServerGroup& group) {
   SchedulerOptions options;
@@ -209,6 +247,7 @@ void read_scheduler(Keys& keys, ServerGroup& group) {
                 [&options](const std::string& name, const std::string& value) {
                   options.overload_settings.insert_or_assign(name, value);
                 });
+  check_overload(keys, options.overload);
   options.workers = group.setup.workers;
   const auto limits = limiter_settings(options);
   if (limits.ok()) {
@@ -223,6 +262,7 @@ void read_servers(Keys& keys, const WorldParts& parts, WorldSpec& spec) {
   if (const auto name = keys.text("name")) group.name = *name;
   keys.count("count", group.count, 1, WorldSpec::kMostServers);
   keys.count("workers", group.setup.workers = 1, 1, limits::kSimulatedWorkers);
+  read_worker_speeds(keys, group.setup.worker_speeds);
   if (const auto policy = keys.text("policy")) group.policy = *policy;
   keys.number("speed", group.speed, 1e-3, 1e3);
   keys.time("long_over", group.setup.long_over);
@@ -237,6 +277,9 @@ void read_servers(Keys& keys, const WorldParts& parts, WorldSpec& spec) {
                   group.settings.emplace_back(name, value);
                 });
   read_scheduler(keys, group);
+  keys.check("long_over", group.setup.classify == Classify::kFeedback ||
+                              group.setup.classify == Classify::kDeclared,
+             "classify = \"feedback\" or \"declared\"");
   read_episodes(keys, "slow", group.slow);
   spec.servers.push_back(std::move(group));
 }
@@ -256,6 +299,10 @@ void read_hedge(Keys& keys, ClientGroup& group) {
     return Error{"takes a time such as 5ms or a percentile such as p95, not " + in_quotes(text)};
   });
   keys.number("hedge_budget", group.hedge_budget, 0, 10);
+  const bool hedges = group.hedge_percentile > 0 || group.hedge_after < Nanos::max();
+  keys.check("hedge_budget", hedges, "hedge");
+  keys.check("cancels", hedges || group.timeout < Nanos::max() || group.fan_out > 1,
+             "timeout, hedge or fan_out");
 }
 
 void read_retries(Keys& keys, ClientGroup& group) {
@@ -267,6 +314,12 @@ void read_retries(Keys& keys, ClientGroup& group) {
   keys.number("retry_budget", budget, 0, 10);
   if (budget >= 0) group.retry_budget = budget;
   keys.flag("retries_refused", group.retries_refused);
+  keys.check("attempts", group.timeout < Nanos::max() || group.retries_refused,
+             "timeout or retries_refused");
+  for (const char* key : {"backoff", "longest_backoff", "retry_budget", "retries_refused"}) {
+    keys.check(key, group.attempts > 1, "attempts above 1");
+  }
+  keys.check("longest_backoff", group.backoff > Nanos(), "backoff");
   keys.flag("deadlines", group.deadlines);
   keys.flag("cancels", group.cancels);
 }
@@ -302,6 +355,12 @@ void read_demand(Keys& keys, const WorldParts& parts, ClientGroup& group, double
   keys.count("users", group.users, 1, WorldSpec::kMostUsers);
   read_service(keys, "think", group.think);
   read_episodes(keys, "surge", group.surges);
+  for (const char* key : {"load", "rate", "arrivals", "flows"}) keys.check_not_with(key, "users");
+  keys.check_not_with("rate", "load");
+  keys.check("think", group.users > 0, "users");
+  for (const char* key : {"arrivals", "flows"}) {
+    keys.check(key, workload.trace == nullptr, "a workload that is no trace, which has its own");
+  }
 }
 
 void read_clients(Keys& keys, const WorldParts& parts, WorldSpec& spec,
@@ -337,6 +396,11 @@ void read_world(const toml::table& root, Faults& faults, const WorldParts& parts
   spec.seed = seed;
   keys.tables("servers", [&](Keys& one) { read_servers(one, parts, spec); });
   keys.tables("clients", [&](Keys& one) { read_clients(one, parts, spec, loads); });
+  const auto by_weight = [](const ClientGroup& group) {
+    return group.balancing == Balancing::kWeights;
+  };
+  keys.check("target_delay", std::any_of(spec.clients.begin(), spec.clients.end(), by_weight),
+             "clients with balancer = \"weights\"");
   keys.done();
 }
 

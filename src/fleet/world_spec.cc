@@ -2,6 +2,12 @@
 #include "fleet/world_spec.h"
 
 #include <algorithm>
+#include <numeric>
+#include <type_traits>
+#include <variant>
+
+#include "overload/limiter.h"
+#include "sim/piped_policy.h"
 
 namespace rubato::fleet {
 namespace {
@@ -44,6 +50,28 @@ Status check_retries(const ClientGroup& group, const std::string& of) {
     return Error{of + "deadlines: needs a timeout"};
   }
   return Done{};
+}
+
+// Do its policy or its overload control look at Job::priority?
+bool uses_priorities(const ServerGroup& group) {
+  const auto has_levels = [](const auto& setting) {
+    return setting.first == "levels" && setting.second != "1";
+  };
+  const auto goes_by_levels = [](const auto& limits) {
+    return !std::is_same_v<std::decay_t<decltype(limits)>, overload::GradientSettings>;
+  };
+  const auto& limiter = group.setup.limiter;
+  return std::any_of(group.settings.begin(), group.settings.end(), has_levels) ||
+         (limiter && std::visit(goes_by_levels, *limiter)) || sim::is_piped(group.policy);
+}
+
+Status check_priorities(const ClientGroup& group, const WorldSpec& spec) {
+  if (group.priorities.empty() ||
+      std::any_of(spec.servers.begin(), spec.servers.end(), uses_priorities)) {
+    return Done{};
+  }
+  return Error{"clients '" + group.name + "': priorities: no server looks at them: they need "
+               "overload = \"cinnamon\" or \"dagor\", or `levels` above 1 of a policy"};
 }
 
 Status check_clients(const ClientGroup& group) {
@@ -92,6 +120,7 @@ Status validate(const WorldSpec& spec) {
   if (servers_in(spec) > WorldSpec::kMostServers) return Error{"servers: takes up to 1000"};
   for (const ClientGroup& group : spec.clients) {
     if (Status fits = check_clients(group); !fits) return fits;
+    if (Status fits = check_priorities(group, spec); !fits) return fits;
   }
   return Done{};
 }
@@ -105,7 +134,10 @@ uint32_t servers_in(const WorldSpec& spec) {
 double capacity_of(const WorldSpec& spec) {
   double sum = 0;
   for (const ServerGroup& group : spec.servers) {
-    sum += static_cast<double>(group.count) * group.setup.workers * group.speed;
+    const std::vector<double>& speeds = group.setup.worker_speeds;
+    const double workers = speeds.empty() ? group.setup.workers
+                                          : std::accumulate(speeds.begin(), speeds.end(), 0.0);
+    sum += group.count * workers * group.speed;
   }
   return sum;
 }

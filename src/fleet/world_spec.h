@@ -112,7 +112,7 @@ struct WorldSpec {
 Status validate(const WorldSpec& spec);
 
 uint32_t servers_in(const WorldSpec& spec);
-// Workers of all servers times their speeds.
+// Of all servers, their workers times the speeds of both.
 double capacity_of(const WorldSpec& spec);
 
 }  // namespace rubato::fleet

@@ -33,7 +33,7 @@ TEST(World, every_call_is_accounted_for) {
     EXPECT_EQ(one.unfinished, 0u);
     EXPECT_EQ(one.latency.count(), one.served);
     EXPECT_EQ(one.attempts, one.requests + one.retries + one.hedges);
-    attempts += one.attempts;
+    attempts += one.attempts + one.left_out.attempts;
   }
   for (const ServerOutcome& server : got.servers) {
     answers += server.served + server.refused + server.lost;
@@ -59,6 +59,24 @@ TEST(World, a_faster_server_serves_in_less_time_and_a_slow_episode_in_more) {
   EXPECT_EQ(got.clients[0].latency.min(), Nanos::micros(5));
   const auto& slices = got.clients[0].slices;
   EXPECT_GT(slices[1].latency_ns, 8 * slices[0].latency_ns);
+}
+
+// Workers of half the speed take twice as long, and one of them beside a fast one adds half.
+TEST(World, a_server_may_have_slow_workers) {
+  ServerGroup group = servers(1, 2);
+  group.setup.worker_speeds = {0.5, 0.5};
+  WorldSpec spec = world(group, open_clients("all:exp(1ms):1", 500), 200);
+  // M/M/2 of services of 2 ms at half load: 2 / (1 - 0.25) ms.
+  const auto slow = outcome_of(spec);
+  EXPECT_NEAR(mean_ms(slow), 2 / 0.75, 0.05);
+  EXPECT_NEAR(slow.servers[0].busy_share, 0.5, 0.01);
+  spec.servers[0].setup.worker_speeds = {1, 0.5};
+  spec.clients[0].workload.rate = 3000;
+  const auto full = outcome_of(spec);
+  EXPECT_EQ(full.steadiness.verdict, sim::RunState::kOverloaded);
+  EXPECT_NEAR(full.servers[0].busy_share, 1, 0.001);
+  const double served = static_cast<double>(full.servers[0].served) / full.simulated.seconds();
+  EXPECT_NEAR(served, 1500, 15);
 }
 
 // One of forty servers is slow: a copy of the few requests that take long avoids most of it (Dean
@@ -154,6 +172,12 @@ TEST(World, what_does_not_fit_is_refused_in_one_line) {
   EXPECT_TRUE(refused([](WorldSpec& s) { s.servers[0].settings = {{"frob", "1"}}; }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.servers[0].speed = 0; }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.servers[0].setup.workers = 0; }));
+  EXPECT_TRUE(refused([](WorldSpec& s) { s.servers[0].setup.worker_speeds = {1, 1}; }));
+  EXPECT_TRUE(refused([](WorldSpec& s) { s.servers[0].setup.worker_speeds = {0.01}; }));
+  EXPECT_TRUE(refused([](WorldSpec& s) {
+    s.servers[0].setup.worker_speeds = {1};
+    s.servers[0].setup.costs.stalls = {.every = Nanos::millis(1), .length = Nanos(1)};
+  }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.clients.clear(); }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.clients[0].workload.rate = 0; }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.clients[0].attempts = 0; }));

@@ -84,7 +84,7 @@ class Engine {
   Event first() const { return context_.events.first(); }
   void step() { process(context_.events.first()); }
   ServerTotals totals() const {
-    ServerTotals totals{{}, context_.arrivals.arrived, context_.pool.in_use()};
+    ServerTotals totals{{}, context_.arrivals.arrived, context_.pool.in_use(), learning()};
     for (uint32_t w = 0; w < workers_.size(); ++w) {
       const typename SimWorker<P, Server>::Times times = workers_[w].times(context_.now());
       totals.busy += times.useful + times.overhead;

@@ -264,6 +264,23 @@ TEST(Engine, siblings_that_are_both_busy_take_longer) {
   EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 9000);
 }
 
+// In ns: what takes 5000 takes 10000 on a worker of half the speed, and a slice likewise.
+TEST(Engine, slow_workers_take_longer) {
+  sim::Setup setup = scripted(2, {{1000, 5000}, {1000, 5000}, {3000, 9000}});
+  setup.worker_speeds = {1, 0.5};
+  const Outcome whole = run<Cfcfs>(setup);
+  const auto first = static_cast<double>(latency_of_shot(whole, 0));
+  const auto second = static_cast<double>(latency_of_shot(whole, 1));
+  EXPECT_NEAR(std::min(first, second), 5000, 5);
+  EXPECT_NEAR(std::max(first, second), 10'000, 5);
+  EXPECT_NEAR(static_cast<double>(latency_of_shot(whole, 2)), 3000 + 9000, 10);
+  setup = scripted(1, {{1000, 12'000}, {1000, 4'000}});
+  setup.worker_speeds = {0.5};
+  const Outcome sliced = run<Ps>(setup, {.quantum = Nanos::micros(4)});
+  EXPECT_NEAR(static_cast<double>(latency_of_shot(sliced, 1)), 16'000, 20);
+  EXPECT_NEAR(static_cast<double>(latency_of_shot(sliced, 0)), 32'000, 40);
+}
+
 // Three requests take turns at two siblings, which are always busy. A slice of 4000 of work lasts
 // 6000, so that the third, which has two of them, waits for the first slices and runs in the next.
 TEST(Engine, slices_beside_a_busy_sibling_are_of_work) {

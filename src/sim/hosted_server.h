@@ -48,6 +48,7 @@ struct ServerTotals {
   Nanos busy;          // of all workers, in requests and overheads
   uint64_t arrived = 0;
   uint64_t inside = 0;  // requests that came and have not left
+  uint64_t learning = 0;  // requests that the policy learns from before it has a plan
 };
 
 class HostedServer {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Hyperthreads: the hardware threads that the workers of a run have, two on each core (siblings),
-// and what each worker loses while its sibling is busy, too. Worker w starts in the w-th place that
-// is given; one that parks leaves its place to those that come back. One owner.
+// and what each worker loses while its sibling is busy, too, or always, being a slow one. Worker w
+// starts in the w-th place that is given; one that parks leaves its place to those that come back.
+// One owner.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
@@ -29,15 +31,21 @@ inline Status check_hyperthreads(const Costs& costs) {
 
 class Hyperthreads {
  public:
-  // All workers have a thread and idle. Without siblings nothing else is called. Requires at least
-  // as many threads as workers, if any.
-  Hyperthreads(const Prices::Hyperthreads& prices, uint32_t workers)
-      : prices_(prices), at_(prices.threads > 0 ? workers : 0), cores_((prices.threads + 1) / 2) {
-    RUBATO_CHECK(prices.threads == 0 || prices.threads >= workers);
+  // All workers have a thread and idle. Without siblings and slow workers nothing else is called.
+  // Requires at least as many threads as workers, if any, and as many `speeds` (Setup), if any; one
+  // of both is empty.
+  Hyperthreads(const Prices::Hyperthreads& prices, uint32_t workers,
+               std::span<const double> speeds = {})
+      : prices_(prices),
+        speeds_(speeds.begin(), speeds.end()),
+        at_(prices.threads > 0 ? workers : 0),
+        cores_((prices.threads + 1) / 2) {
+    RUBATO_CHECK(prices.threads == 0 || (prices.threads >= workers && speeds.empty()));
+    RUBATO_CHECK(speeds.empty() || speeds.size() >= workers);
     for (uint32_t w = 0; w < at_.size(); ++w) place(w);
   }
 
-  bool any() const { return !cores_.empty(); }
+  bool any() const { return !cores_.empty() || !speeds_.empty(); }
 
   // The worker gets a thread. Requires that it has none.
   void place(uint32_t worker) {
@@ -48,11 +56,18 @@ class Hyperthreads {
   void leave(uint32_t worker) { --cores_[at_[worker]].taken; }
 
   // The worker serves from now on, or idles. Requires that it did not before.
-  void begin(uint32_t worker, Instant now) { change(cores_[at_[worker]], 1, now); }
-  void end(uint32_t worker, Instant now) { change(cores_[at_[worker]], -1, now); }
+  void begin(uint32_t worker, Instant now) {
+    if (speeds_.empty()) change(cores_[at_[worker]], 1, now);
+  }
+  void end(uint32_t worker, Instant now) {
+    if (speeds_.empty()) change(cores_[at_[worker]], -1, now);
+  }
 
   // What a thread of the worker's core has lost so far, had it always been busy.
   Nanos lost(uint32_t worker, Instant now) const {
+    if (!speeds_.empty()) {
+      return Nanos(static_cast<int64_t>(static_cast<double>(now.ns()) * (1 - speeds_[worker])));
+    }
     const Core& core = cores_[at_[worker]];
     const Nanos both = core.both + (core.busy == 2 ? now - core.since : Nanos());
     return Nanos(both.count() * int64_t{prices_.slowdown - 100} / int64_t{prices_.slowdown});
@@ -91,6 +106,7 @@ class Hyperthreads {
   }
 
   const Prices::Hyperthreads prices_;
+  const std::vector<double> speeds_;
   std::vector<uint32_t> at_;  // the core of each worker
   std::vector<Core> cores_;
 };

@@ -144,13 +144,6 @@ void add_all_intervals(SimReport& report, const Outcome& outcome, const TypeOutc
   }
 }
 
-// Does the rate of its requests stay the same?
-bool is_stationary(const WorkloadSpec& workload) {
-  const ArrivalShape shape = workload.arrivals.shape;
-  return workload.phases.empty() && workload.trace == nullptr && shape != ArrivalShape::kTrace &&
-         shape != ArrivalShape::kProfile;
-}
-
 Steadiness steadiness_of(const Setup& setup, const Outcome& outcome, double load) {
   RunFacts facts;
   facts.workers = setup.workers;

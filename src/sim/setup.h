@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/time.h"
 #include "overload/limiter.h"
@@ -27,7 +28,12 @@ inline constexpr uint64_t kLimiterStream = 0xa24baed4963ee407u;
 using SimLimiter = overload::Limiter<overload::OneThread>;
 
 struct Setup {
+  static constexpr double kLeastSpeed = 0.1;
+
   uint32_t workers = 16;     // 1 .. limits::kSimulatedWorkers
+  // Of each worker against the fastest, kLeastSpeed to 1; empty = all are equal. Goes with neither
+  // hyperthreads, stalls, locks nor an elastic setup.
+  std::vector<double> worker_speeds;
   Costs costs;
   WorkloadSpec workload;     // types, arrivals, flows, phases (workload/source.h)
   uint64_t requests = 1'000'000;

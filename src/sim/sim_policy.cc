@@ -22,7 +22,8 @@ Result<Outcome> simulate_on(const Settings& settings, const Setup& setup, const 
 template <Policy P>
 Result<Outcome> simulate_static(const Settings& settings, const Setup& setup, const Watch& watch) {
   const bool is_ideal =
-      static_cast<const Prices&>(setup.costs) == kIdealPrices && watch.trace == nullptr;
+      static_cast<const Prices&>(setup.costs) == kIdealPrices && watch.trace == nullptr &&
+      setup.worker_speeds.empty();
   return is_ideal ? simulate_on<P, IdealServer>(settings, setup, watch)
                   : simulate_on<P, StaticServer>(settings, setup, watch);
 }

@@ -22,6 +22,23 @@ namespace {
 // Of a server's events, beside the workers (sim/event_sources.h).
 constexpr uint32_t kMostOtherSources = limits::kMaxManagers + 8;
 
+Status check_speeds(const Setup& setup) {
+  if (setup.worker_speeds.empty()) return Done{};
+  if (setup.worker_speeds.size() != setup.workers) {
+    return Error{"worker_speeds: takes one for each worker"};
+  }
+  for (const double speed : setup.worker_speeds) {
+    if (!(speed >= Setup::kLeastSpeed && speed <= 1)) {
+      return Error{"worker_speeds: takes 0.1 to 1, the fastest worker's"};
+    }
+  }
+  if (any(setup.costs.stalls) || setup.costs.hyperthreads.threads > 0 ||
+      setup.costs.critical_sections.lock != Lock::kNone || setup.elastic) {
+    return Error{"worker_speeds: goes with neither stalls, hyperthreads, locks nor sessions"};
+  }
+  return Done{};
+}
+
 Status check(const Setup& setup) {
   if (Status fit = validate(setup.workload); !fit) return fit;
   if (setup.workers < 1 || setup.workers > limits::kSimulatedWorkers) {
@@ -36,6 +53,7 @@ Status check(const Setup& setup) {
   if (threads > 0 && threads < setup.workers) {
     return Error{"costs: hyperthreads.threads: the machine has fewer than there are workers"};
   }
+  if (Status fit = check_speeds(setup); !fit) return fit;
   if (setup.requests < 1) return Error{"requests: takes 1 or more"};
   if (!(setup.warmup >= 0 && setup.warmup < 1)) return Error{"warmup: takes a share below 1"};
   const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);

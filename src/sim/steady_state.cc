@@ -278,6 +278,12 @@ const char* verdict_name(RunState verdict) {
   return "";
 }
 
+bool is_stationary(const WorkloadSpec& workload) {
+  const ArrivalShape shape = workload.arrivals.shape;
+  return workload.phases.empty() && workload.trace == nullptr && shape != ArrivalShape::kTrace &&
+         shape != ArrivalShape::kProfile;
+}
+
 Steadiness judge_steadiness(std::span<const Batch> batches, const RunFacts& facts) {
   RUBATO_CHECK(!batches.empty());
   if (auto overload = overload_of(batches, facts)) {

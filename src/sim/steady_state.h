@@ -20,6 +20,7 @@
 
 #include "metrics/histogram.h"
 #include "sim/batch.h"
+#include "workload/source.h"
 
 namespace rubato::sim {
 
@@ -61,9 +62,12 @@ struct Steadiness {
   std::vector<std::string> reasons;  // of a verdict that is not kSteady
 };
 
+// Does the rate of its requests stay the same?
+bool is_stationary(const WorkloadSpec& workload);
+
 // What is known of the run besides its batches.
 struct RunFacts {
-  uint32_t workers = 1;
+  double workers = 1;            // times their speeds
   double load = 0;               // offered share of the capacity; 0 = it changes over the run
   bool refuses_by_plan = false;  // admission control, credits: refusals are no sign of overload
   double busiest_worker = 0;     // share of its time that it was busy

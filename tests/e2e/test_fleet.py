@@ -42,6 +42,49 @@ class Fleet(unittest.TestCase):
         self.assertLess(served["retry-storm"], 0.1)
         self.assertGreater(served["retry-budget"], 0.97)
 
+    def world(self, load, more=""):
+        """Four servers with four workers, for two seconds."""
+        file = tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8")
+        self.addCleanup(file.close)
+        file.write(f'length = "2s"\n[[servers]]\ncount = 4\nworkers = 4\npolicy = "cfcfs"\n'
+                   f'[[clients]]\nworkload = "a:exp(1ms):1"\nload = {load}\n{more}\n')
+        file.flush()
+        return file.name
+
+    def test_a_run_says_how_far_it_can_be_trusted(self):
+        steady, overloaded = self.world(0.5), self.world(1.2)
+        text = rubato("fleet", steady)
+        self.assertRegex(text, r"(?m)^steady\nstart-up of \S+ left out: \d+ calls\n\Z")
+        self.assertRegex(text, r"served \S+ k?rps\+-\S+ k?rps \(100.00\+-0.00 %\), "
+                               r"failed 0.00\+-0.00 %")
+        self.assertRegex(text, r"attempts per request 1.000\+-0.000: ")
+        self.assertRegex(text, r"busy \d+\.\d\+-\d+\.\d % \(\d+\.\d\+-")
+        text = rubato("fleet", overloaded)
+        self.assertRegex(text, r"(?m)^overloaded: 1.2 of the capacity is offered")
+        self.assertTrue(text.endswith("INVALID run: overloaded\n"), text)
+        for args in ([], ["--seeds", "2"]):
+            report = json.loads(rubato("fleet", overloaded, "--json", "-", *args))
+            self.assertIs(report["valid"], False)
+            self.assertEqual((report["verdict"], report["invalid_reason"]),
+                             ("overloaded", "overloaded"))
+            self.assertIn("latency_us", report["confidence"]["clients"][0])
+        report = json.loads(rubato("fleet", steady, "--json", "-"))
+        self.assertEqual((report["verdict"], report["valid"]), ("steady", True))
+        self.assertNotIn("invalid_reason", report)
+
+    def test_what_a_run_is_too_short_for_is_named(self):
+        text = rubato("fleet", self.world(0.5), "--length", "0.01")
+        self.assertRegex(text, r"too few calls to know .*p99.9 of all: give a longer --length")
+        self.assertRegex(text, r"(?m)^  all .*\+-\?")
+
+    def test_keys_that_nothing_reads_are_one_line(self):
+        for more, keys in (("users = 3", "load does not go with users"),
+                           ('think = "1ms"', "think needs users"),
+                           ("priorities = {a = 1}", "priorities: no server looks")):
+            status, text = refused("fleet", self.world(0.5, more=more))
+            self.assertEqual((status, text.count("\n")), (2, 1), text)
+            self.assertIn(keys, text)
+
     def test_mistakes_are_one_line(self):
         for args in (["fleet"], ["fleet", "/nowhere"], ["fleet", str(WORLDS / "hedging.toml"),
                                                         "--length", "0"]):
