@@ -112,10 +112,7 @@ std::string counters_line(const RunReport& run) {
 
 std::string verdict_lines(const SimReport& report) {
   const sim::Steadiness& found = report.steadiness;
-  std::string text = fmt::format("{}", sim::verdict_name(found.verdict));
-  for (size_t i = 0; i < found.reasons.size(); ++i) {
-    text += (i == 0 ? ": " : "; ") + found.reasons[i];
-  }
+  std::string text = verdict_text(sim::verdict_name(found.verdict), found.reasons);
   text += fmt::format("\nstart-up of {} requests left out", report.start_up);
   for (const sim::ReachedPrecision& p : report.until) {
     text += fmt::format("; {} is known to ", p.metric);
@@ -125,8 +122,8 @@ std::string verdict_lines(const SimReport& report) {
   if (report.bounded) {
     text += fmt::format("\n--max-requests {} ended the run before it knew that", report.requests);
   }
-  if (!report.run.valid) text += "\nINVALID run: " + report.run.invalid_reason;
-  return text + "\n";
+  text += "\n";
+  return report.run.valid ? text : text + invalid_text(report.run.invalid_reason);
 }
 
 constexpr int kRowTextWidth = 13;  // a rate, or a type's name without its end

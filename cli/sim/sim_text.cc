@@ -46,6 +46,16 @@ std::string circumstances(const sim::SimReport& report) {
                      run.arrivals, run.cost_model, seeds);
 }
 
+std::string verdict_text(std::string_view verdict, const std::vector<std::string>& reasons) {
+  std::string text(verdict);
+  for (size_t i = 0; i < reasons.size(); ++i) text += (i == 0 ? ": " : "; ") + reasons[i];
+  return text;
+}
+
+std::string invalid_text(std::string_view reason) {
+  return fmt::format("INVALID run: {}\n", reason);
+}
+
 std::string figure_text(const SloFigure& figure) {
   if (figure.count == 0) return figure.metric + ": none was measured";
   const std::string limit = fmt::format(" (limit {})", limit_text(figure.kind, figure.limit));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planning/slo.h"
 #include "sim/report.h"
@@ -25,6 +26,10 @@ std::string with_interval(const sim::SimReport& report, std::string_view path, d
 
 // Everything but the policy and the load, as the title of a table: a line.
 std::string circumstances(const sim::SimReport& report);
+
+// "not steady: too few requests to tell".
+std::string verdict_text(std::string_view verdict, const std::vector<std::string>& reasons);
+std::string invalid_text(std::string_view reason);  // a line
 
 // "p99_latency 212us+-4.00us (limit 300us)".
 std::string figure_text(const planning::SloFigure& figure);
