@@ -67,14 +67,16 @@ std::string text_of(const std::vector<Row>& rows) {
 
 std::string table_of(const std::vector<HdrInterval>& parts, const Json* confidence) {
   std::vector<Row> rows;
+  std::vector<std::string> names;
   Histogram all;
   for (size_t i = 0; i < parts.size(); ++i) {
     const HdrInterval& part = parts[i];
     rows.push_back(row_of(part.tag.empty() ? "(no tag)" : part.tag, part.histogram,
                           fmt::format("/types/{}", i), confidence));
+    names.push_back(part.tag);
     all.merge(part.histogram);
   }
-  if (parts.size() > 1) rows.push_back(row_of("all", all, "", confidence));
+  if (parts.size() > 1) rows.push_back(row_of(name_of_all(names), all, "", confidence));
   return text_of(rows);
 }
 

@@ -25,6 +25,12 @@ constexpr const char* kNothing = "nothing was simulated\n";
 
 constexpr int kGap = 2;  // between columns
 
+std::vector<std::string> type_names(const RunReport& run) {
+  std::vector<std::string> names;
+  for (const TypeReport& type : run.types) names.push_back(type.name);
+  return names;
+}
+
 // A table's widths of latencies and slowdowns: those of the widest cell, and a gap.
 struct Columns {
   int latency = 9, slowdown = 9;
@@ -325,7 +331,8 @@ std::string sim_table(const SimReport& report, const Slo& slo) {
                 *type.slowdown, columns);
   }
   if (run.types.size() > 1) {
-    text += row(report, "", "all", measured(run), run.latency, *run.slowdown, columns);
+    text += row(report, "", name_of_all(type_names(run)), measured(run), run.latency,
+                *run.slowdown, columns);
   }
   text += fmt::format("offered {} (load {:.4g}), achieved {}; lost {} ({:.3f} %), refused {} "
                       "({:.3f} %)\n",

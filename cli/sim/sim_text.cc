@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "planning/report_figures.h"
@@ -69,6 +70,11 @@ std::string figure_text(const SloFigure& figure) {
     if (figure.half_width > 0) text += "+-" + number(figure.half_width);
   }
   return text + limit;
+}
+
+std::string name_of_all(const std::vector<std::string>& types) {
+  const bool taken = std::find(types.begin(), types.end(), "all") != types.end();
+  return taken ? "all types" : "all";
 }
 
 double percent(uint64_t part, uint64_t whole) {

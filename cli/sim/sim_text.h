@@ -34,6 +34,9 @@ std::string invalid_text(std::string_view reason);  // a line
 // "p99_latency 212us+-4.00us (limit 300us)".
 std::string figure_text(const planning::SloFigure& figure);
 
+// Of the row for all types: not the name of one of them.
+std::string name_of_all(const std::vector<std::string>& types);
+
 double percent(uint64_t part, uint64_t whole);
 std::string speed_line(uint64_t requests, uint64_t events, double wall_s);
 

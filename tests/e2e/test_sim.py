@@ -4,9 +4,11 @@
 import json
 import os
 import re
+import struct
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 from server import BINARY, PATIENCE_S, interrupted
 
@@ -159,6 +161,17 @@ class Figures(unittest.TestCase):
             run = report("--policy", "fcfs", "--workers", "1", "--warmup", "0",
                          "--recording", requests)
             self.assertEqual((run["requests"], run["latency_us"]["max"]), (100, 2.0))
+            again = sim("--policy", "fcfs", "--workers", "1", "--recording", requests,
+                        "--requests", "4000")
+            self.assertEqual(again.returncode, 0)
+            self.assertEqual(again.stderr, "rubato: --requests 4000: only 100 were recorded, which "
+                                           "come again; intervals count them once\n")
+            self.assertRegex(again.stdout, r"(?m)^short .* 2\.00us\+-\? ")
+
+    def test_a_type_called_all_is_not_taken_for_the_sum(self):
+        done = sim(*SMALL, "--workload", "all:1us:1,other:2us:1")
+        self.assertEqual(re.findall(r"(?m)^all\w* *\w*", done.stdout.replace("  ", "\t")),
+                         ["all", "all types"])
 
     def test_explain_comes_before_the_figures(self):
         done = sim(*SMALL, "--explain")
@@ -257,6 +270,52 @@ class Traces(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertEqual(done.stderr,
                              "rubato: cannot write '/dev/full': No space left on device\n")
+
+
+class RequestTraces(unittest.TestCase):
+    """Files rubato.trace/1, which docs/TRACES.md explains."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "requests.trace")
+
+    def replay(self, names):
+        """Of a trace with one request of each name, 1 us apart, of 1 us each."""
+        def number(value):
+            text = b""
+            while value >= 128:
+                text, value = text + bytes([value & 127 | 128]), value >> 7
+            return text + bytes([value])
+
+        def chunk(kind, payload):
+            return kind + struct.pack("<3xII", len(payload), zlib.crc32(payload)) + payload
+
+        types = b"".join(number(len(name)) + name.encode() for name in names)
+        requests = b"".join(number(1000) + number(2 * i) + number(0) * 2 + number(1000)
+                            for i in range(len(names)))
+        with open(self.path, "wb") as file:
+            file.write(b"RUBATRC1" + chunk(b"T", number(len(names)) + types) +
+                       chunk(b"R", number(len(names)) + requests))
+        done = sim("--policy", "cfcfs", "--workers", "4", "--warmup", "0", "--workload",
+                   "trace:" + self.path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_a_trace_has_as_many_types_as_a_workload(self):
+        done = self.replay([f"t{i}" for i in range(1024)])
+        self.assertEqual((len(re.findall(r"(?m)^t\d+ ", done.stdout)), done.stderr), (1024, ""))
+        self.assertNotIn("(others)", done.stdout)
+
+    def test_types_that_are_not_told_apart_are_told(self):
+        done = self.replay([f"t{i}" for i in range(1030)])
+        self.assertRegex(done.stdout, r"(?m)^\(others\) +7 ")
+        self.assertEqual(done.stderr, f"rubato: '{self.path}' has 1030 types; the rarest beyond "
+                                      "1023 count as one, (others)\n")
+        done = self.replay(["x", "y", "x"])
+        self.assertRegex(done.stdout, r"(?m)^x +2 ")
+        self.assertEqual(done.stderr,
+                         f"rubato: '{self.path}' has two types 'x', which count as one\n")
 
 
 class SessionsAndCores(unittest.TestCase):
