@@ -103,11 +103,13 @@ std::string title_of(const Json& run) {
                      seeds_text(run["parts"]));
 }
 
-std::string verdict_of(const Json& run) {
-  std::string text;
+std::string verdict_of(const Json& run, const std::vector<HdrInterval>& parts) {
+  uint64_t overflows = 0;
+  for (const HdrInterval& part : parts) overflows += part.histogram.overflow();
+  std::string text = overflow_line(overflows);
   if (run.contains("verdict")) {
     const auto reasons = run.value("verdict_reasons", std::vector<std::string>());
-    text = verdict_text(run["verdict"].get<std::string>(), reasons) + "\n";
+    text += verdict_text(run["verdict"].get<std::string>(), reasons) + "\n";
   }
   if (!run["valid"].get<bool>()) text += invalid_text(run.value("invalid_reason", ""));
   return text;
@@ -126,7 +128,8 @@ std::vector<HdrInterval> histograms_in(const Json& run) {
 }
 
 std::string merged_table(const Json& run) {
-  return title_of(run) + table_of(histograms_in(run), &run["confidence"]) + verdict_of(run);
+  const std::vector<HdrInterval> parts = histograms_in(run);
+  return title_of(run) + table_of(parts, &run["confidence"]) + verdict_of(run, parts);
 }
 
 std::string log_table(const std::vector<HdrInterval>& log) { return table_of(log, nullptr); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "metrics/buckets.h"
 #include "planning/report_figures.h"
 
 namespace rubato::cli {
@@ -55,6 +56,12 @@ std::string verdict_text(std::string_view verdict, const std::vector<std::string
 
 std::string invalid_text(std::string_view reason) {
   return fmt::format("INVALID run: {}\n", reason);
+}
+
+std::string overflow_line(uint64_t latencies) {
+  if (latencies == 0) return "";
+  return fmt::format("{} latencies of {} or more count as that: figures they are in are too low\n",
+                     latencies, time_text(static_cast<double>(buckets::kTop) / 1e3));
 }
 
 std::string figure_text(const SloFigure& figure) {

@@ -31,6 +31,9 @@ std::string circumstances(const sim::SimReport& report);
 std::string verdict_text(std::string_view verdict, const std::vector<std::string>& reasons);
 std::string invalid_text(std::string_view reason);  // a line
 
+// A line on latencies that were too long for a histogram; "" if there are none.
+std::string overflow_line(uint64_t latencies);
+
 // "p99_latency 212us+-4.00us (limit 300us)".
 std::string figure_text(const planning::SloFigure& figure);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "base/check.h"
@@ -104,16 +105,23 @@ void add_intervals(SimReport& report, const std::string& at, std::span<const Bat
                    size_t type, const TypeOutcome& pooled, const TypeOutcome& whole) {
   constexpr std::pair<const char*, double> kPercentiles[] = {
       {"p50", 50}, {"p90", 90}, {"p99", 99}, {"p999", 99.9}};
+  constexpr size_t kLast = buckets::kCount - 1;
   const auto add = [&](Measure measure, const char* what, const Histogram& sum,
                        const Histogram& histogram, double unit) {
     if (histogram.empty()) return;
     const auto put = [&](const char* name, double figure, const Interval& interval) {
       report.confidence.push_back({at + what + name, interval.half_width(figure) / unit});
     };
-    put("mean", histogram.mean_ns(), mean_interval(batches, type, measure));
+    // Of values that saturate nobody knows the mean, nor a percentile among them.
+    const bool saturated = histogram.overflow() > 0;
+    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+    constexpr Interval kAny{-kUnknown, kUnknown, false};
+    put("mean", histogram.mean_ns(),
+        saturated ? kAny : mean_interval(batches, type, measure));
     for (const auto& [name, percent] : kPercentiles) {
       const auto figure = static_cast<double>(histogram.percentile(percent).count());
-      put(name, figure, percentile_interval(batches, type, measure, sum, percent));
+      const bool cut = saturated && figure >= static_cast<double>(buckets::low_of(kLast));
+      put(name, figure, cut ? kAny : percentile_interval(batches, type, measure, sum, percent));
     }
   };
   add(Measure::kLatency, "/latency_us/", pooled.latency, whole.latency, 1e3);
@@ -206,6 +214,7 @@ void add_counts(SimReport& sum, const SimReport& other) {
   sum.requests += other.requests;
   sum.events += other.events;
   sum.simulated_s += other.simulated_s;
+  sum.bounded += other.bounded;
   if (sum.moves && other.moves) *sum.moves += *other.moves;
   if (sum.elastic && other.elastic) add_elastic(*sum.elastic, *other.elastic);
   for (size_t i = 0; i < sum.refusals.size(); ++i) sum.refusals[i] += other.refusals[i];

@@ -52,7 +52,8 @@ struct SimReport {
   uint64_t learning = 0;   // that the policy learns from before it has a plan
   uint64_t recorded = 0;   // requests of the trace that the runs are of; 0 = they are of none
   std::vector<ReachedPrecision> until;  // if the run went on until it knew that
-  bool bounded = false;    // it ended for the most requests that it may have
+  uint32_t bounded = 0;        // seeds that ended for the most requests that they may have
+  uint64_t most_requests = 0;  // which are so many for each
   std::optional<MoveOutcomes> moves;   // if they were asked for
   std::optional<ElasticOutcome> elastic;  // if the setup has that
   std::array<uint64_t, kRefusals> refusals{};       // by Refusal

@@ -133,6 +133,21 @@ TEST(SimReport, a_trace_that_starts_over_counts_once_in_intervals) {
   EXPECT_TRUE(std::isinf(replayed_half_width(800'000, "/achieved_rps")));
 }
 
+TEST(SimReport, a_figure_of_latencies_that_saturate_has_no_interval) {
+  const auto setup = ideal(1, "all:4000s:1", 0.95, 2000);
+  const SimReport report = make_report(setup, simulate("cfcfs", {}, setup).value());
+  ASSERT_GT(report.run.types[0].histograms.latency.overflow(), 0u);
+  for (const char* path : {"/latency_us/mean", "/latency_us/p99"}) {
+    EXPECT_TRUE(std::isinf(half_width(report, path))) << path;
+  }
+  EXPECT_FALSE(std::isinf(half_width(report, "/slowdown/mean")));
+}
+
+TEST(Simulate, services_that_no_histogram_holds_are_refused) {
+  EXPECT_EQ(simulate("cfcfs", {}, ideal(1, "a:1us:1,b:10000s:1", 0.5, 200)).error(),
+            "workload: 'b' takes 10000 s on average; latencies are measured up to 4398 s");
+}
+
 TEST(Average, runs_of_blocks_of_a_trace_say_no_more_than_the_trace) {
   std::vector<SimReport> runs;
   for (const int64_t us : {2, 4, 3, 3}) runs.push_back(make_report(two_types(), outcome_with(us)));
@@ -141,6 +156,14 @@ TEST(Average, runs_of_blocks_of_a_trace_say_no_more_than_the_trace) {
   EXPECT_NEAR(half_width(average(runs), "/latency_us/mean"), 2 * independent, 1e-9);
   for (SimReport& run : runs) run.recorded = 4 * run.requests;
   EXPECT_NEAR(half_width(average(runs), "/latency_us/mean"), independent, 1e-9);
+}
+
+TEST(Average, seeds_that_ended_for_the_most_requests_are_counted) {
+  SimReport runs[] = {make_report(two_types(), outcome_with(2)),
+                      make_report(two_types(), outcome_with(4)),
+                      make_report(two_types(), outcome_with(4))};
+  runs[1].bounded = runs[2].bounded = 1;
+  EXPECT_EQ(average(runs).bounded, 2u);
 }
 
 TEST(Average, figures_are_means_counts_are_sums_and_maxima_maxima) {

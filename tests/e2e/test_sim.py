@@ -173,6 +173,12 @@ class Figures(unittest.TestCase):
         self.assertEqual(re.findall(r"(?m)^all\w* *\w*", done.stdout.replace("  ", "\t")),
                          ["all", "all types"])
 
+    def test_latencies_beyond_what_is_measured_are_told(self):
+        done = sim("--policy", "cfcfs", "--workers", "1", "--workload", "a:4000s:1",
+                   "--load", "0.9", "--requests", "300")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^\d+ latencies of 4398\.05s or more count as that: ")
+
     def test_explain_comes_before_the_figures(self):
         done = sim(*SMALL, "--explain")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -201,14 +207,31 @@ class Precision(unittest.TestCase):
         run = report(*args)
         self.assertEqual(run["simulation"]["requests"], 200000)
         self.assertTrue(run["until"]["bounded"])
-        self.assertIn("--max-requests 200000 ended the run", sim(*args).stdout)
+        self.assertIn("--max-requests 200000 ended the run before it knew that\n",
+                      sim(*args).stdout)
+
+    def test_of_several_seeds_each_has_its_most_requests(self):
+        args = [*self.POLICY, "--until", "p99=0.5%", "--max-requests", "200000", "--seeds", "4"]
+        run = report(*args)
+        self.assertTrue(run["until"]["bounded"])
+        (target,) = run["until"]["targets"]
+        self.assertAlmostEqual(run["confidence"]["latency_us"]["p99"] / run["latency_us"]["p99"],
+                               target["reached"])
+        self.assertIn("--max-requests 200000 ended 4 of 4 seeds before each knew that by itself "
+                      "and was steady\n", sim(*args).stdout)
+
+    def test_a_run_that_was_precise_but_not_steady_is_told_so(self):
+        done = sim("--policy", "darc", "--workload", "high-bimodal", "--until", "mean=50%",
+                   "--max-requests", "60000")
+        self.assertIn("--max-requests 60000 ended the run before it was steady\n", done.stdout)
 
     def test_a_policy_that_still_learns_is_told(self):
         done = sim("--policy", "darc", "--workload", "zippydb", "--requests", "100000")
         self.assertRegex(done.stdout, "(?m)^not steady: the policy learns from the first 50000")
 
     def test_mistakes_are_one_line(self):
-        for args, named in ((["--until", "p99=5us"], "as 5%"), (["--until", "p98=5%"], "p98"),
+        for args, named in ((["--until", "p99=5us"], "as 5%"), (["--until", "p98=5%"], "'p98'"),
+                            (["--until", "refused=5%"], "no metric 'refused'; there is mean"),
                             (["--until", "frob:p99=5%"], "no type 'frob'"),
                             (["--until", "p99=5%", "--requests", "5"], "--requests"),
                             (["--until", "p99=5%", "--phase", "1ms:exp-1"], "--phase"),
@@ -370,6 +393,7 @@ class Refusals(unittest.TestCase):
                 ([*base, "--workers", "0"], "--workers"),
                 ([*base, "--workers", "4097"], "--workers"),
                 ([*base, "--workload", "nonsense"], "--workload"),
+                ([*base, "--workload", "a:10000s:1"], "--workload"),
                 ([*base, "--load", "0"], "--load"), ([*base, "--load", "x"], "--load"),
                 ([*base, "--load", "0.5", "--rate", "1000"], "--rate"),
                 ([*base, "--rate", "0"], "--rate"), ([*base, "--requests", "-1"], "--requests"),
