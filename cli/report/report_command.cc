@@ -11,9 +11,8 @@
 #include "cli/common/command_registry.h"
 #include "cli/common/file_text.h"
 #include "cli/common/output_file.h"
+#include "cli/report/merge_table.h"
 #include "cli/report/report_merge.h"
-#include "cli/sim/sim_text.h"
-#include "metrics/histogram_json.h"
 
 namespace rubato::cli {
 namespace {
@@ -28,7 +27,10 @@ struct ReportOptions {
 constexpr const char* kNotes =
     "\nFILEs are all reports of `rubato sim` or `rubato load` with --json (runs, sweeps,\n"
     "comparisons) that differ in their seed, or all HdrHistogram logs (--hdr). Latencies are\n"
-    "those of the merged histograms, as if one run had made all requests.\n"
+    "those of the merged histograms, as if one run had made all requests, with half of the\n"
+    "95 % interval that the differences between the reports give (? = they do not tell). The\n"
+    "verdict is the worst of theirs. No simulated seed is taken twice: what was merged keeps\n"
+    "its list of them.\n"
     "Exit status: 0 done, 1 a file could not be written, 2 bad arguments.\n";
 
 std::vector<NamedText> read_all(const ReportOptions& o) {
@@ -39,40 +41,6 @@ std::vector<NamedText> read_all(const ReportOptions& o) {
     files.push_back({name, std::move(*text)});
   }
   return files;
-}
-
-std::string row(const std::string& name, const Histogram& h) {
-  const auto at = [&h](double percent) { return time_text(h.percentile(percent).micros()); };
-  return fmt::format("{:<{}}{:>12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n", name, kNameWidth,
-                     h.count(), time_text(h.mean_ns() / 1e3), at(50), at(90), at(99), at(99.9),
-                     at(99.99), at(100));
-}
-
-std::string header(const std::string& title) {
-  return title + fmt::format("{:<{}}{:>12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n", "latency",
-                             kNameWidth, "count", "mean", "p50", "p90", "p99", "p99.9", "p99.99",
-                             "max");
-}
-
-std::string table_of(const std::vector<HdrInterval>& parts, const std::string& title) {
-  std::string text = header(title);
-  Histogram all;
-  for (const HdrInterval& part : parts) {
-    text += row(part.tag.empty() ? "(no tag)" : part.tag, part.histogram);
-    all.merge(part.histogram);
-  }
-  return parts.size() > 1 ? text + row("all", all) : text;
-}
-
-// The histograms of a merged run, which has them.
-std::vector<HdrInterval> parts_of(const Json& run) {
-  std::vector<HdrInterval> parts;
-  for (const Json& type : run["types"]) {
-    const auto found = type.find("latency_histogram_ns");
-    if (found == type.end()) continue;
-    parts.push_back({type["name"].get<std::string>(), 0, 0, parse_histogram(*found).value()});
-  }
-  return parts;
 }
 
 Status write_results(const ReportOptions& o, const Json* report,
@@ -97,19 +65,15 @@ int run_merge(const ReportOptions& o) {
     if (!merged) bad_value("FILE", merged.error());
     report = std::move(*merged);
     for (const Json& run : runs_of(report)) {
-      std::vector<HdrInterval> of_run = parts_of(run);
-      const std::string title =
-          fmt::format("{}  {} requests of {} reports\n", run.value("policy", ""),
-                      run["requests"].get<uint64_t>(), files.size());
-      fmt::print(people, "{}", table_of(of_run, title));
-      for (HdrInterval& part : of_run) parts.push_back(std::move(part));
+      fmt::print(people, "{}", merged_table(run));
+      for (HdrInterval& part : histograms_in(run)) parts.push_back(std::move(part));
     }
   } else {
     if (!o.json_file.empty()) bad_value("--json", "is for reports; HdrHistogram logs take --hdr");
     Result<std::vector<HdrInterval>> merged = merge_logs(files);
     if (!merged) bad_value("FILE", merged.error());
     parts = std::move(*merged);
-    fmt::print(people, "{}", table_of(parts, ""));
+    fmt::print(people, "{}", log_table(parts));
   }
   const Status written = write_results(o, is_json ? &report : nullptr, parts);
   return written ? kDone : fail(written.error().c_str());

@@ -25,6 +25,12 @@ constexpr const char* kNothing = "nothing was simulated\n";
 
 constexpr int kGap = 2;  // between columns
 
+std::vector<std::string> type_names(const RunReport& run) {
+  std::vector<std::string> names;
+  for (const TypeReport& type : run.types) names.push_back(type.name);
+  return names;
+}
+
 // A table's widths of latencies and slowdowns: those of the widest cell, and a gap.
 struct Columns {
   int latency = 9, slowdown = 9;
@@ -127,6 +133,30 @@ std::string counters_line(const RunReport& run) {
   return text + "\n";
 }
 
+bool is_precise(const SimReport& report) {
+  return std::all_of(report.until.begin(), report.until.end(),
+                     [](const sim::ReachedPrecision& p) { return p.reached <= p.wanted; });
+}
+
+// Why a run that ended for the most requests that it may have did not end before.
+std::string bound_line(const SimReport& report) {
+  if (report.bounded == 0) return "";
+  const std::string ended = fmt::format("\n--max-requests {} ended ", report.most_requests);
+  if (report.seeds > 1) {
+    return ended + fmt::format("{} of {} seeds before each knew that by itself and was steady",
+                               report.bounded, report.seeds);
+  }
+  if (!is_precise(report)) return ended + "the run before it knew that";
+  const bool steady = report.steadiness.verdict == sim::RunState::kSteady;
+  return ended + (steady ? "the run before it was sure of that" : "the run before it was steady");
+}
+
+uint64_t overflows(const SimReport& report) {
+  uint64_t count = 0;
+  for (const TypeReport& type : report.run.types) count += type.histograms.latency.overflow();
+  return count;
+}
+
 std::string verdict_lines(const SimReport& report) {
   std::string text = verdict_text(report.steadiness);
   text += fmt::format("\nstart-up of {} requests left out", report.start_up);
@@ -135,11 +165,8 @@ std::string verdict_lines(const SimReport& report) {
     text += std::isinf(p.reached) ? "no share" : fmt::format("{:.2g} %", 100 * p.reached);
     text += fmt::format(" ({:.2g} % were asked for)", 100 * p.wanted);
   }
-  if (report.bounded) {
-    text += fmt::format("\n--max-requests {} ended the run before it knew that", report.requests);
-  }
-  if (!report.run.valid) text += "\nINVALID run: " + report.run.invalid_reason;
-  return text + "\n";
+  text += bound_line(report) + "\n" + overflow_line(overflows(report));
+  return report.run.valid ? text : text + invalid_text(report.run.invalid_reason);
 }
 
 constexpr int kRowTextWidth = 13;  // a rate, or a type's name without its end
@@ -173,7 +200,8 @@ std::string slowdown_cells(const SimReport& report, int width) {
 std::string end_of_row(const SimReport& report, const Slo& slo) {
   std::string text;
   if (report.steadiness.verdict == sim::RunState::kNotSteady) text += "  not steady";
-  if (report.bounded) text += "  not precise";
+  if (report.bounded > 0 && !is_precise(report)) text += "  not precise";
+  if (overflows(report) > 0) text += "  latencies cut";
   if (slo.given()) text += fmt::format("  {}", verdict_name(judge(slo, report).verdict));
   if (!report.run.valid) text += "  INVALID: " + report.run.invalid_reason;
   return text + "\n";
@@ -264,7 +292,7 @@ Json until_json(const SimReport& report) {
     targets.push_back(
         {{"metric", p.metric}, {"wanted", p.wanted}, {"reached", or_null(p.reached)}});
   }
-  return {{"targets", std::move(targets)}, {"bounded", report.bounded}};
+  return {{"targets", std::move(targets)}, {"bounded", report.bounded > 0}};
 }
 
 Json slo_json(const Slo& slo, const SimReport& report) {
@@ -351,7 +379,8 @@ std::string sim_table(const SimReport& report, const Slo& slo) {
                 *type.slowdown, columns);
   }
   if (run.types.size() > 1) {
-    text += row(report, "", "all", measured(run), run.latency, *run.slowdown, columns);
+    text += row(report, "", name_of_all(type_names(run)), measured(run), run.latency,
+                *run.slowdown, columns);
   }
   text += fmt::format("offered {} (load {:.4g}), achieved {}; lost {} ({} %), refused {} ({} %)\n",
                       rate_text(run.offered_rps), *run.load, achieved_text(report), run.lost,

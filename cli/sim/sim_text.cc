@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "metrics/buckets.h"
 #include "planning/report_figures.h"
 
 namespace rubato::cli {
@@ -40,14 +42,6 @@ std::string with_interval(const sim::SimReport& report, std::string_view path, d
   return with_interval(figure, half_width(report, path), text);
 }
 
-std::string verdict_text(const sim::Steadiness& found) {
-  std::string text = sim::verdict_name(found.verdict);
-  for (size_t i = 0; i < found.reasons.size(); ++i) {
-    text += (i == 0 ? ": " : "; ") + found.reasons[i];
-  }
-  return text;
-}
-
 std::string circumstances(const sim::SimReport& report) {
   const RunReport& run = report.run;
   const std::string seeds =
@@ -55,6 +49,26 @@ std::string circumstances(const sim::SimReport& report) {
                        : fmt::format("seeds {} to {}", run.seed, run.seed + report.seeds - 1);
   return fmt::format("{} workers  {}  {} arrivals  costs {}  {}\n", run.workers, run.workload,
                      run.arrivals, run.cost_model, seeds);
+}
+
+std::string verdict_text(std::string_view verdict, const std::vector<std::string>& reasons) {
+  std::string text(verdict);
+  for (size_t i = 0; i < reasons.size(); ++i) text += (i == 0 ? ": " : "; ") + reasons[i];
+  return text;
+}
+
+std::string verdict_text(const sim::Steadiness& found) {
+  return verdict_text(sim::verdict_name(found.verdict), found.reasons);
+}
+
+std::string invalid_text(std::string_view reason) {
+  return fmt::format("INVALID run: {}\n", reason);
+}
+
+std::string overflow_line(uint64_t latencies) {
+  if (latencies == 0) return "";
+  return fmt::format("{} latencies of {} or more count as that: figures they are in are too low\n",
+                     latencies, time_text(static_cast<double>(buckets::kTop) / 1e3));
 }
 
 std::string figure_text(const SloFigure& figure) {
@@ -70,6 +84,11 @@ std::string figure_text(const SloFigure& figure) {
     if (figure.half_width > 0) text += "+-" + number(figure.half_width);
   }
   return text + limit;
+}
+
+std::string name_of_all(const std::vector<std::string>& types) {
+  const bool taken = std::find(types.begin(), types.end(), "all") != types.end();
+  return taken ? "all types" : "all";
 }
 
 double percent(uint64_t part, uint64_t whole) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planning/slo.h"
 #include "sim/report.h"
@@ -24,14 +25,22 @@ std::string with_interval(double figure, double half_width, std::string (*text)(
 std::string with_interval(const sim::SimReport& report, std::string_view path, double figure,
                           std::string (*text)(double));
 
-// "not steady: REASON; REASON".
-std::string verdict_text(const sim::Steadiness& found);
-
 // Everything but the policy and the load, as the title of a table: a line.
 std::string circumstances(const sim::SimReport& report);
 
+// "not steady: REASON; REASON".
+std::string verdict_text(std::string_view verdict, const std::vector<std::string>& reasons);
+std::string verdict_text(const sim::Steadiness& found);
+std::string invalid_text(std::string_view reason);  // a line
+
+// A line on latencies that were too long for a histogram; "" if there are none.
+std::string overflow_line(uint64_t latencies);
+
 // "p99_latency 212us+-4.00us (limit 300us)".
 std::string figure_text(const planning::SloFigure& figure);
+
+// Of the row for all types: not the name of one of them.
+std::string name_of_all(const std::vector<std::string>& types);
 
 double percent(uint64_t part, uint64_t whole);
 std::string speed_line(uint64_t requests, uint64_t events, double wall_s);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -81,6 +82,12 @@ void use_recorded(SimOptions& o, const char* option, std::shared_ptr<const Reque
   o.arrivals = "recorded";
   if (!o.load_given && o.rate == 0) o.rate = trace->rate_rps();
   if (!o.requests_given) o.setup.requests = trace->requests();
+  if (o.setup.requests > trace->requests()) {
+    fmt::print(stderr,
+               "rubato: --requests {}: only {} were recorded, which come again; intervals count "
+               "them once\n",
+               o.setup.requests, trace->requests());
+  }
   if (o.seeds > 1) workload.trace_block = TraceReplay::usual_block(*trace);
   workload.trace = std::move(trace);
 }
@@ -97,7 +104,21 @@ std::optional<std::string> file_after(std::string_view prefix, const std::string
   return workload.substr(prefix.size());
 }
 
+// Types that the simulation cannot tell apart.
+void warn_of_types(const RequestTrace& trace, const std::string& path) {
+  std::set<std::string> names;
+  for (const RequestTrace::Type& type : trace.types()) {
+    if (type.served == 0) continue;
+    if (names.insert(type.name).second) continue;
+    fmt::print(stderr, "rubato: '{}' has two types '{}', which count as one\n", path, type.name);
+  }
+  if (names.size() <= Mix::kMaxTypes) return;
+  fmt::print(stderr, "rubato: '{}' has {} types; the rarest beyond {} count as one, {}\n", path,
+             names.size(), Mix::kMaxTypes - 1, kOtherTypes);
+}
+
 void warn_of_trace(const RequestTrace& trace, const std::string& path) {
+  warn_of_types(trace, path);
   if (trace.dropped() == 0 && !trace.cut()) return;
   fmt::print(stderr, "rubato: '{}' has {} requests{}{}\n", path, trace.requests(),
              trace.dropped() > 0 ? fmt::format(", {} more were not recorded", trace.dropped()) : "",

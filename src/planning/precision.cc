@@ -42,9 +42,10 @@ Status parse_precision(const std::string& text, Precision& precision) {
       return Error{"takes METRIC=SHARE, as p99_latency=5%, not '" + part + "'"};
     }
     SloTarget target;
-    std::string metric = part.substr(0, equals);
-    if (metric.find('_') == std::string::npos) metric += "_latency";
-    if (Status known = parse_metric(metric, target); !known) return known;
+    const std::string metric = part.substr(0, equals);
+    if (!parse_metric(metric + "_latency", target)) {
+      if (Status known = parse_metric(metric, target); !known) return known;
+    }
     if (Status parsed = parse_share(part.substr(equals + 1), target.limit); !parsed) return parsed;
     for (const SloTarget& other : precision.targets) {
       if (other.metric == target.metric) return Error{"names " + target.metric + " twice"};

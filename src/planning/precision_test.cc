@@ -82,7 +82,12 @@ TEST(Precision, refuses_with_one_line) {
             "takes a share of the figure of 0.01% to 100%, as 5%, not '5us'");
   EXPECT_EQ(error_of("p99"), "takes METRIC=SHARE, as p99_latency=5%, not 'p99'");
   EXPECT_EQ(error_of("p99=0"), "takes a share of the figure of 0.01% to 100%, as 5%, not '0'");
-  EXPECT_NE(error_of("p98=5%").find("has no metric 'p98_latency'"), std::string::npos);
+  const std::string there_is =
+      "; there is mean, p50, p90, p99 or p999 with _latency or _slowdown, of all requests or of "
+      "one type, as get:p99_latency";
+  EXPECT_EQ(error_of("p98=5%"), "has no metric 'p98'" + there_is);
+  EXPECT_EQ(error_of("refused=5%"), "has no metric 'refused'" + there_is);
+  EXPECT_EQ(error_of("p98_latency=5%"), "has no metric 'p98_latency'" + there_is);
   EXPECT_EQ(error_of("p99=5%,p99_latency=1%"), "names p99_latency twice");
 }
 

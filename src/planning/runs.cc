@@ -28,7 +28,8 @@ Result<sim::SimReport> simulated_report(const Experiment& experiment, const Cand
     if (!outcome) return Error{outcome.error()};
     sim::SimReport report = sim::make_report(setup, *outcome);
     report.until = reached(experiment.until, report);
-    report.bounded = experiment.until.given() && report.requests == setup.requests;
+    report.bounded = experiment.until.given() && report.requests == setup.requests ? 1 : 0;
+    report.most_requests = setup.requests;
     return report;
   }
   auto run = sim::simulate_and_judge(candidate.policy, candidate.settings, setup,
@@ -76,6 +77,7 @@ class Runs {
       }
       if (seeds.empty()) break;
       reports.push_back(sim::average(seeds));
+      if (seeds.size() > 1) reports.back().until = reached(experiment_.until, reports.back());
       if (seeds.size() < experiment_.seeds) mark_stopped(reports.back());
       describe(candidate_of(first / experiment_.seeds), reports.back().run);
     }

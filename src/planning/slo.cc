@@ -28,7 +28,8 @@ constexpr NamedStatistic kStatistics[] = {{"mean", Statistic::kMean, 0},
                                           {"p999", Statistic::kP999, 0.001}};
 constexpr const char* kMetrics =
     "mean, p50, p90, p99 or p999 with _latency or _slowdown, of all requests or of one type, as "
-    "get:p99_latency, and refused";
+    "get:p99_latency";
+constexpr const char* kRefused = ", and refused";
 constexpr double kEnoughBeyond = 10;
 
 const NamedStatistic& named(Statistic statistic) {
@@ -88,7 +89,7 @@ Status parse_part(const std::string& part, Slo& slo) {
   const std::string metric = part.substr(0, equals), limit = part.substr(equals + 1);
   if (metric == "refused") return parse_refused(limit, slo);
   SloTarget target;
-  if (Status known = parse_metric(metric, target); !known) return known;
+  if (Status known = parse_metric(metric, target); !known) return Error{known.error() + kRefused};
   for (const SloTarget& other : slo.targets) {
     if (other.metric == metric) return Error{"names " + metric + " twice"};
   }
@@ -193,11 +194,11 @@ std::string limit_text(FigureKind kind, double limit) {
 
 std::string slo_help() {
   return fmt::format(
-      "Metrics of --slo, METRIC=LIMIT,...:\n  {}.\n"
+      "Metrics of --slo, METRIC=LIMIT,...:\n  {}{}.\n"
       "  A latency takes a time, a slowdown a number, refused the share of requests that may be\n"
       "  lost or refused: p999_slowdown=50,get:p99_latency=300us,refused=0.001. It is 0 if not "
       "given.\n",
-      kMetrics);
+      kMetrics, kRefused);
 }
 
 std::string slo_text(const Slo& slo) {

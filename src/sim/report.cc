@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "base/check.h"
@@ -77,24 +78,56 @@ void for_each_figure(Report& report, bool all, F&& f) {
   }
 }
 
-// Half-widths of the figures of latency and slowdown, of all types or one.
+// The batches of which intervals are made: of a trace those of its first pass.
+std::span<const Batch> first_pass(const Setup& setup, const Outcome& outcome) {
+  const auto kept = std::span<const Batch>(outcome.batches).subspan(outcome.first_batch);
+  const RequestTrace* const trace = setup.workload.trace.get();
+  if (trace == nullptr) return kept;
+  const auto within = [trace](const Batch& b) { return b.end.arrived <= trace->requests(); };
+  return {kept.begin(), std::find_if_not(kept.begin(), kept.end(), within)};
+}
+
+// Of all types, then of each.
+std::vector<TypeOutcome> sums_of(std::span<const Batch> batches, size_t types) {
+  std::vector<TypeOutcome> sums(1 + types);
+  for (const Batch& batch : batches) {
+    for (size_t t = 0; t < types; ++t) {
+      for (TypeOutcome* const sum : {&sums[0], &sums[1 + t]}) {
+        batch.types[t].latency.add_to(sum->latency);
+        batch.types[t].slowdown.add_to(sum->slowdown);
+      }
+    }
+  }
+  return sums;
+}
+
+// Half-widths of the figures of latency and slowdown, of all types or one. `pooled` is the sum of
+// the batches, `whole` what the figures are of.
 void add_intervals(SimReport& report, const std::string& at, std::span<const Batch> batches,
-                   size_t type, const TypeOutcome& pooled) {
+                   size_t type, const TypeOutcome& pooled, const TypeOutcome& whole) {
   constexpr std::pair<const char*, double> kPercentiles[] = {
       {"p50", 50}, {"p90", 90}, {"p99", 99}, {"p999", 99.9}};
-  const auto add = [&](Measure measure, const char* what, const Histogram& histogram, double unit) {
+  constexpr size_t kLast = buckets::kCount - 1;
+  const auto add = [&](Measure measure, const char* what, const Histogram& sum,
+                       const Histogram& histogram, double unit) {
     if (histogram.empty()) return;
     const auto put = [&](const char* name, double figure, const Interval& interval) {
       report.confidence.push_back({at + what + name, interval.half_width(figure) / unit});
     };
-    put("mean", histogram.mean_ns(), mean_interval(batches, type, measure));
+    // Of values that saturate nobody knows the mean, nor a percentile among them.
+    const bool saturated = histogram.overflow() > 0;
+    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+    constexpr Interval kAny{-kUnknown, kUnknown, false};
+    put("mean", histogram.mean_ns(),
+        saturated ? kAny : mean_interval(batches, type, measure));
     for (const auto& [name, percent] : kPercentiles) {
       const auto figure = static_cast<double>(histogram.percentile(percent).count());
-      put(name, figure, percentile_interval(batches, type, measure, histogram, percent));
+      const bool cut = saturated && figure >= static_cast<double>(buckets::low_of(kLast));
+      put(name, figure, cut ? kAny : percentile_interval(batches, type, measure, sum, percent));
     }
   };
-  add(Measure::kLatency, "/latency_us/", pooled.latency, 1e3);
-  add(Measure::kSlowdown, "/slowdown/", pooled.slowdown, kSlowdownUnit);
+  add(Measure::kLatency, "/latency_us/", pooled.latency, whole.latency, 1e3);
+  add(Measure::kSlowdown, "/slowdown/", pooled.slowdown, whole.slowdown, kSlowdownUnit);
 }
 
 // Those of rates and shares.
@@ -124,8 +157,13 @@ double nanos_between(const Progress& begin, const Progress& end) {
   return static_cast<double>((end.at - begin.at).count());
 }
 
-void add_all_intervals(SimReport& report, const Outcome& outcome, const TypeOutcome& all) {
-  const auto batches = std::span<const Batch>(outcome.batches).subspan(outcome.first_batch);
+void add_all_intervals(SimReport& report, const Setup& setup, const Outcome& outcome,
+                       const TypeOutcome& all) {
+  const std::span<const Batch> batches = first_pass(setup, outcome);
+  const size_t types = outcome.types.size();
+  const bool once = outcome.first_batch + batches.size() == outcome.batches.size();
+  const std::vector<TypeOutcome> sums =
+      once ? std::vector<TypeOutcome>() : sums_of(batches, types);
   const double per_worker = 1.0 / static_cast<double>(report.run.workers);
   add_interval_of(report, "/achieved_rps", batches, [](const Progress& a, const Progress& b) {
     return RatioPart{static_cast<double>(b.done - a.done), nanos_between(a, b)}; }, 1e9);
@@ -138,9 +176,11 @@ void add_all_intervals(SimReport& report, const Outcome& outcome, const TypeOutc
                   per_worker);
   add_interval_of_failures(report, "/simulation/lost_share", batches, &TypeBatch::lost);
   add_interval_of_failures(report, "/simulation/refused_share", batches, &TypeBatch::refused);
-  add_intervals(report, "", batches, kAllTypes, all);
-  for (size_t i = 0; i < outcome.types.size(); ++i) {
-    add_intervals(report, "/types/" + std::to_string(i), batches, i, outcome.types[i]);
+  add_intervals(report, "", batches, kAllTypes, once ? all : sums[0], all);
+  for (size_t i = 0; i < types; ++i) {
+    const TypeOutcome& whole = outcome.types[i];
+    add_intervals(report, "/types/" + std::to_string(i), batches, i, once ? whole : sums[1 + i],
+                  whole);
   }
 }
 
@@ -186,6 +226,7 @@ void add_counts(SimReport& sum, const SimReport& other) {
   sum.requests += other.requests;
   sum.events += other.events;
   sum.simulated_s += other.simulated_s;
+  sum.bounded += other.bounded;
   if (sum.moves && other.moves) *sum.moves += *other.moves;
   if (sum.elastic && other.elastic) add_elastic(*sum.elastic, *other.elastic);
   for (size_t i = 0; i < sum.refusals.size(); ++i) sum.refusals[i] += other.refusals[i];
@@ -212,6 +253,13 @@ void add_counts(SimReport& sum, const SimReport& other) {
     type.histograms.latency.merge(more.histograms.latency);
     type.histograms.slowdown.merge(more.histograms.slowdown);
   }
+}
+
+// Of the interval of a mean over runs, whose error falls with the root of the requests: those of a
+// trace that come again are not news.
+double widening(const SimReport& sum) {
+  const auto recorded = static_cast<double>(sum.recorded);
+  return recorded > 0 ? std::sqrt(std::max(1.0, static_cast<double>(sum.requests) / recorded)) : 1;
 }
 
 }  // namespace
@@ -259,10 +307,11 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
   run.wall_s = outcome.wall_s;
   run.cost_model = setup.costs.name;
   report.learning = outcome.learning;
+  if (setup.workload.trace != nullptr) report.recorded = setup.workload.trace->requests();
   if (!outcome.batches.empty()) {
     const uint64_t first = outcome.batches[outcome.first_batch].begin.arrived;
     report.start_up = first > 0 ? first - 1 : 0;  // a batch begins with the request itself
-    add_all_intervals(report, outcome, all);
+    add_all_intervals(report, setup, outcome, all);
     report.steadiness = steadiness_of(setup, outcome, *run.load);
   }
   if (outcome.stopped || !outcome.complete) {
@@ -287,12 +336,13 @@ SimReport average(std::span<const SimReport> runs) {
   }
   result.confidence.clear();
   for (const SimReport& run : runs.subspan(1)) add_counts(result, run);
+  const double wider = widening(result);
   for_each_figure(result, true, [&](const std::string& path, double& figure) {
     const auto found = samples.find(path);
     if (found == samples.end()) return;
     const Estimate mean = estimate(found->second);
     figure = mean.mean;
-    result.confidence.push_back({path, mean.half_width});
+    result.confidence.push_back({path, mean.half_width * wider});
   });
   result.seeds = static_cast<uint32_t>(runs.size());
   return result;

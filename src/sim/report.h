@@ -51,8 +51,10 @@ struct SimReport {
   Steadiness steadiness;   // the worst of all seeds
   uint64_t start_up = 0;   // requests at the begin that the figures leave out; the first seed's
   uint64_t learning = 0;   // that the policy learns from before it has a plan
+  uint64_t recorded = 0;   // requests of the trace that the runs are of; 0 = they are of none
   std::vector<ReachedPrecision> until;  // if the run went on until it knew that
-  bool bounded = false;    // it ended for the most requests that it may have
+  uint32_t bounded = 0;        // seeds that ended for the most requests that they may have
+  uint64_t most_requests = 0;  // which are so many for each
   std::optional<MoveOutcomes> moves;   // if they were asked for
   std::optional<ElasticOutcome> elastic;  // if the setup has that
   std::array<uint64_t, kRefusals> refusals{};       // by Refusal
@@ -64,12 +66,15 @@ inline constexpr const char* kOverloaded = "overloaded";
 
 // Leaves policy, workload, arrivals, machine, version and settings to the caller. A run that ended
 // early is not valid, nor is one in which requests come faster than they are served. Without
-// batches there are no intervals, and the run counts as steady.
+// batches there are no intervals, and the run counts as steady. A trace that starts over says
+// nothing new: intervals are those of its first pass, and infinite where few batches are within it.
 SimReport make_report(const Setup& setup, const Outcome& outcome);
 
 // One report for runs that differ in their seed only. Shares, rates, latencies and slowdowns are
 // means over the runs (of a type: over the runs that had such a request); counts, times and
-// counters are sums; maxima are maxima. Valid if every run is. Requires at least one run.
+// counters are sums; maxima are maxima. Valid if every run is. Requires at least one run. Runs of
+// blocks of a trace say what other recordings would, and more of them only say that better: their
+// intervals are as wide as if the requests of the trace had been there once.
 SimReport average(std::span<const SimReport> runs);
 
 // Mean and half of the 95 % confidence interval (Student's t) of independent samples; an interval

@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
+
+#include "sim/testing/runs.h"
+#include "workload/sampling.h"
 
 namespace rubato::sim {
 namespace {
@@ -96,6 +100,70 @@ TEST(SimReport, an_empty_run_has_no_rate) {
   const SimReport report = make_report(two_types(), outcome);
   EXPECT_EQ(report.run.achieved_rps, 0);
   EXPECT_FALSE(report.run.valid);
+}
+
+// A trace of Poisson arrivals, of which the run has so many.
+Setup replay(uint64_t recorded, uint64_t requests) {
+  std::vector<RecordedRequest> all;
+  Prng prng(5);
+  double at_ns = 0;
+  for (uint64_t i = 0; i < recorded; ++i) {
+    at_ns += 2000 * sample_exponential(prng);
+    all.push_back({.at = Nanos(std::llround(at_ns)),
+                   .service = Nanos(1 + std::llround(1000 * sample_exponential(prng)))});
+  }
+  Setup setup = ideal(1, "get:1us:1", 0.5, requests);
+  setup.workload.trace = RequestTrace::of(all, {"get"}).value();
+  setup.workload.rate = setup.workload.trace->rate_rps();
+  return setup;
+}
+
+double replayed_half_width(uint64_t requests, const std::string& path) {
+  const Setup setup = replay(20'000, requests);
+  return half_width(make_report(setup, simulate("cfcfs", {}, setup).value()), path);
+}
+
+TEST(SimReport, a_trace_that_starts_over_counts_once_in_intervals) {
+  for (const char* path : {"/latency_us/mean", "/latency_us/p99", "/slowdown/p50"}) {
+    const double once = replayed_half_width(20'000, path);
+    EXPECT_GT(once, 0) << path;
+    EXPECT_GT(replayed_half_width(40'000, path), 0.8 * once) << path;
+    EXPECT_TRUE(std::isinf(replayed_half_width(800'000, path))) << path;  // batches are longer
+  }
+  EXPECT_TRUE(std::isinf(replayed_half_width(800'000, "/achieved_rps")));
+}
+
+TEST(SimReport, a_figure_of_latencies_that_saturate_has_no_interval) {
+  const auto setup = ideal(1, "all:4000s:1", 0.95, 2000);
+  const SimReport report = make_report(setup, simulate("cfcfs", {}, setup).value());
+  ASSERT_GT(report.run.types[0].histograms.latency.overflow(), 0u);
+  for (const char* path : {"/latency_us/mean", "/latency_us/p99"}) {
+    EXPECT_TRUE(std::isinf(half_width(report, path))) << path;
+  }
+  EXPECT_FALSE(std::isinf(half_width(report, "/slowdown/mean")));
+}
+
+TEST(Simulate, services_that_no_histogram_holds_are_refused) {
+  EXPECT_EQ(simulate("cfcfs", {}, ideal(1, "a:1us:1,b:10000s:1", 0.5, 200)).error(),
+            "workload: 'b' takes 10000 s on average; latencies are measured up to 4398 s");
+}
+
+TEST(Average, runs_of_blocks_of_a_trace_say_no_more_than_the_trace) {
+  std::vector<SimReport> runs;
+  for (const int64_t us : {2, 4, 3, 3}) runs.push_back(make_report(two_types(), outcome_with(us)));
+  const double independent = half_width(average(runs), "/latency_us/mean");
+  for (SimReport& run : runs) run.recorded = run.requests;
+  EXPECT_NEAR(half_width(average(runs), "/latency_us/mean"), 2 * independent, 1e-9);
+  for (SimReport& run : runs) run.recorded = 4 * run.requests;
+  EXPECT_NEAR(half_width(average(runs), "/latency_us/mean"), independent, 1e-9);
+}
+
+TEST(Average, seeds_that_ended_for_the_most_requests_are_counted) {
+  SimReport runs[] = {make_report(two_types(), outcome_with(2)),
+                      make_report(two_types(), outcome_with(4)),
+                      make_report(two_types(), outcome_with(4))};
+  runs[1].bounded = runs[2].bounded = 1;
+  EXPECT_EQ(average(runs).bounded, 2u);
 }
 
 TEST(Average, figures_are_means_counts_are_sums_and_maxima_maxima) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulation.h"
 
+#include <cmath>
 #include <string>
 
 #include "base/limits.h"
 #include "base/name_list.h"
+#include "metrics/buckets.h"
 #include "overload/cores/rule.h"
 #include "policy/aliases.h"
 #include "policy/unit.h"
@@ -39,8 +41,22 @@ Status check_speeds(const Setup& setup) {
   return Done{};
 }
 
+// Longer services than a histogram holds would all count as the longest that it does.
+Status check_services(const WorkloadSpec& workload) {
+  constexpr Nanos kTop = Nanos(static_cast<int64_t>(buckets::kTop));
+  for (const RequestType& type : types_of(workload)) {
+    if (type.service.mean < kTop) continue;
+    return Error{"workload: '" + type.name + "' takes " +
+                 std::to_string(std::llround(type.service.mean.seconds())) +
+                 " s on average; latencies are measured up to " +
+                 std::to_string(kTop.count() / 1'000'000'000) + " s"};
+  }
+  return Done{};
+}
+
 Status check(const Setup& setup) {
   if (Status fit = validate(setup.workload); !fit) return fit;
+  if (Status fit = check_services(setup.workload); !fit) return fit;
   if (setup.workers < 1 || setup.workers > limits::kSimulatedWorkers) {
     return Error{"workers: takes 1 to " + std::to_string(limits::kSimulatedWorkers)};
   }

@@ -33,7 +33,7 @@ const Unit* take_unit(std::string_view& text) {
 std::optional<double> parse_number(std::string_view text) {
   double value = 0;
   const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || !std::isfinite(value) || value < 0) return {};
   if (text.front() == '-') return {};
   return value;

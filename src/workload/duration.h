@@ -12,7 +12,7 @@
 
 namespace rubato {
 
-// A finite decimal number without sign or surroundings; nothing if `text` is anything else.
+// A finite number without sign, as 0.25 or 2.5e-1; nothing if `text` is anything else.
 std::optional<double> parse_number(std::string_view text);
 
 // A number with a unit of ns, us, ms or s; without a unit it is in `bare_unit`. Nothing if `text`

@@ -11,6 +11,7 @@ TEST(Duration, units_are_understood) {
   EXPECT_EQ(parse_duration("0.5us"), Nanos(500));
   EXPECT_EQ(parse_duration("2ms"), Nanos::millis(2));
   EXPECT_EQ(parse_duration("1.5s"), Nanos::millis(1500));
+  EXPECT_EQ(parse_duration("1e-3s"), Nanos::millis(1));
 }
 
 TEST(Duration, a_bare_number_is_in_the_unit_asked_for) {
@@ -26,15 +27,20 @@ TEST(Duration, picoseconds_are_understood_and_have_a_unit) {
 }
 
 TEST(Duration, anything_else_is_refused) {
-  for (const char* bad : {"", "us", "-1us", "1 us", "1m", "nan", "inf", "1e3us", "0x1us", "-0",
+  for (const char* bad : {"", "us", "-1us", "1 us", "1m", "nan", "inf", "1eus", "0x1us", "-0",
                           "99999999999s", "1us1"}) {
     EXPECT_FALSE(parse_duration(bad)) << bad;
   }
 }
 
-TEST(Number, takes_decimals_only) {
+TEST(Number, takes_decimals_with_or_without_an_exponent) {
   EXPECT_EQ(parse_number("0.25"), 0.25);
-  for (const char* bad : {"", "-1", "+1", "1.2.3", "x", "1x"}) EXPECT_FALSE(parse_number(bad));
+  EXPECT_EQ(parse_number("8.4e-05"), 8.4e-05);
+  EXPECT_EQ(parse_number("1E3"), 1000);
+  for (const char* bad : {"", "-1", "+1", "1.2.3", "x", "1x", "1e", "e1", "1e-", "1e999", "nan",
+                          "infinity", "0x1p3"}) {
+    EXPECT_FALSE(parse_number(bad)) << bad;
+  }
 }
 
 TEST(Trimmed, drops_blanks_at_both_ends) {

@@ -36,6 +36,7 @@ TEST(Mix, inline_specs_take_units_and_any_weights) {
   EXPECT_EQ(mix.types()[0].service.mean, Nanos(500));
   EXPECT_NEAR(mix.types()[1].share, 0.005, 1e-12);
   EXPECT_EQ(mix.types()[1].service.shape, ServiceTime::Shape::kExponential);
+  EXPECT_NEAR(parse_mix("a:1us:99.99,e-1:9us:1e-1").value().types()[1].share, 1e-3, 1e-6);
   EXPECT_EQ(parse_mix("a:3:1").value().types()[0].service.mean, Nanos::micros(3));
   EXPECT_EQ(parse_mix("fixed-7").value().types()[0].service.mean, Nanos::micros(7));
   EXPECT_EQ(parse_mix("exp-2ms").value().types()[0].service.mean, Nanos::millis(2));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "base/crc32.h"
@@ -390,21 +391,40 @@ std::optional<RecordedRequest> TraceCursor::next() {
 
 // ---- The mix ------------------------------------------------------------------------------------
 
-Mix mix_of(const RequestTrace& trace, const std::string& name) {
+namespace {
+
+void add(const RequestTrace::Type& from, RequestTrace::Type& into) {
+  into.served += from.served;
+  into.service_ns += from.service_ns;
+  into.service.insert(into.service.end(), from.service.begin(), from.service.end());
+}
+
+// Types of one name are one type, as in a workload.
+std::vector<RequestTrace::Type> served_types(const RequestTrace& trace) {
   std::vector<RequestTrace::Type> kept;
+  std::map<std::string, size_t> places;
   for (const RequestTrace::Type& type : trace.types()) {
-    if (type.served > 0) kept.push_back(type);
+    if (type.served == 0) continue;
+    const auto [place, is_new] = places.emplace(type.name, kept.size());
+    if (is_new) {
+      kept.push_back(type);
+    } else {
+      add(type, kept[place->second]);
+    }
   }
-  if (kept.size() > Mix::kMaxRecordedTypes) {
+  return kept;
+}
+
+}  // namespace
+
+Mix mix_of(const RequestTrace& trace, const std::string& name) {
+  std::vector<RequestTrace::Type> kept = served_types(trace);
+  if (kept.size() > Mix::kMaxTypes) {
     std::stable_sort(kept.begin(), kept.end(),
                      [](const auto& a, const auto& b) { return a.served > b.served; });
     RequestTrace::Type others{.name = kOtherTypes, .service = {}};
-    for (size_t i = Mix::kMaxRecordedTypes - 1; i < kept.size(); ++i) {
-      others.served += kept[i].served;
-      others.service_ns += kept[i].service_ns;
-      others.service.insert(others.service.end(), kept[i].service.begin(), kept[i].service.end());
-    }
-    kept.resize(Mix::kMaxRecordedTypes - 1);
+    for (size_t i = Mix::kMaxTypes - 1; i < kept.size(); ++i) add(kept[i], others);
+    kept.resize(Mix::kMaxTypes - 1);
     kept.push_back(std::move(others));
   }
   std::vector<RequestType> types;

@@ -151,8 +151,8 @@ class TraceCursor {
   size_t next_chunk_ = 0;
 };
 
-// Makes a mix of the types that a trace has, with their shares and service times. The rarest beyond
-// Mix::kMaxRecordedTypes share the name kOtherTypes. Requires a trace with served requests.
+// Makes a mix of the types that a trace has, by name, with their shares and service times. If there
+// are over Mix::kMaxTypes, the rarest become kOtherTypes. Requires a trace with served requests.
 inline constexpr const char* kOtherTypes = "(others)";
 Mix mix_of(const RequestTrace& trace, const std::string& name);
 

@@ -131,17 +131,39 @@ TEST(RequestTrace, the_number_of_flows_is_counted_within_a_few_per_cent) {
 TEST(RequestTrace, its_mix_has_the_types_that_were_served_and_the_rarest_together) {
   Requests all;
   std::vector<std::string> names;
-  for (uint32_t type = 0; type < 80; ++type) {
+  for (uint32_t type = 0; type < 1100; ++type) {
     names.push_back("t" + std::to_string(type));
-    for (uint32_t i = 0; type != 5 && i <= type; ++i) all.push_back(at(type + 1, 100 + type, type));
+    if (type == 5) continue;
+    for (uint32_t i = 0; i <= type / 50; ++i) all.push_back(at(type + 1, 100 + type, type));
   }
   const auto trace = RequestTrace::of(all, names).value();
   const Mix mix = mix_of(*trace, "trace");
-  ASSERT_EQ(mix.types().size(), Mix::kMaxRecordedTypes);
-  EXPECT_EQ(mix.types()[0].name, "t79");
-  EXPECT_EQ(mix.types()[0].service.mean, Nanos(179));
+  ASSERT_EQ(mix.types().size(), Mix::kMaxTypes);
+  EXPECT_EQ(mix.types()[0].name, "t1050");
+  EXPECT_EQ(mix.types()[0].service.mean, Nanos(1150));
   EXPECT_EQ(mix.types().back().name, kOtherTypes);
   EXPECT_NEAR(mix.mean_service_ns(), trace->mean_service_ns(), 0.5);
+}
+
+TEST(RequestTrace, its_mix_has_as_many_types_as_a_workload) {
+  Requests all;
+  std::vector<std::string> names;
+  for (uint32_t type = 0; type < Mix::kMaxTypes; ++type) {
+    names.push_back("t" + std::to_string(type));
+    all.push_back(at(type + 1, 100 + type, type));
+  }
+  const Mix mix = mix_of(*RequestTrace::of(all, names).value(), "trace");
+  ASSERT_EQ(mix.types().size(), names.size());
+  for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(mix.types()[i].name, names[i]);
+}
+
+TEST(RequestTrace, types_of_one_name_are_one_type_of_its_mix) {
+  const Requests all = {at(1, 100, 0), at(2, 300, 1), at(3, 700, 2)};
+  const Mix mix = mix_of(*RequestTrace::of(all, {"get", "scan", "get"}).value(), "trace");
+  ASSERT_EQ(mix.types().size(), 2u);
+  EXPECT_EQ(mix.types()[0].name, "get");
+  EXPECT_EQ(mix.types()[0].service.mean, Nanos(400));
+  EXPECT_NEAR(mix.types()[0].share, 2.0 / 3, 1e-9);
 }
 
 }  // namespace

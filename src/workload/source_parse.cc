@@ -26,15 +26,19 @@ std::string_view next_field(std::string_view& text) {
   return field;
 }
 
-std::optional<RecordedRequest> parse_request(std::string_view line, const Mix& mix) {
+Result<RecordedRequest> parse_request(std::string_view line, const Mix& mix) {
   const std::optional<Nanos> at = parse_duration(next_field(line));
   const std::optional<Nanos> service = parse_duration(next_field(line));
   const std::string_view type = next_field(line);
   const std::optional<uint64_t> flow = parse_whole(next_field(line));
-  if (!at || !service || *service < Nanos(1) || !flow || !line.empty()) return {};
+  if (!at || !service || *service < Nanos(1) || type.empty() || !flow || !line.empty()) {
+    return Error{"is not ARRIVAL_US,SERVICE_US,TYPE,FLOW"};
+  }
   const auto named = [type](const RequestType& other) { return other.name == type; };
   const auto found = std::find_if(mix.types().begin(), mix.types().end(), named);
-  if (found == mix.types().end()) return {};
+  if (found == mix.types().end()) {
+    return Error{"is of type '" + std::string(type) + "', which the workload has not"};
+  }
   return RecordedRequest{*at, *service, static_cast<uint32_t>(found - mix.types().begin()), *flow};
 }
 
@@ -97,9 +101,9 @@ Result<std::shared_ptr<const RequestTrace>> parse_recording(std::string_view tex
     const std::string_view content = trimmed(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (content.empty() || content.front() == '#') continue;
-    const std::optional<RecordedRequest> request = parse_request(content, mix);
+    Result<RecordedRequest> request = parse_request(content, mix);
     const std::string where = "recording: line " + std::to_string(line);
-    if (!request) return Error{where + " is not ARRIVAL_US,SERVICE_US,TYPE,FLOW"};
+    if (!request) return Error{where + " " + request.error()};
     if (!requests.empty() && request->at < requests.back().at) {
       return Error{where + " is earlier than the line before it"};
     }

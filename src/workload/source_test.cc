@@ -203,6 +203,8 @@ TEST(RequestSource, texts_that_do_not_fit_are_refused_in_one_line) {
                           "1,0,all,0\n2,1,all,0", "1,1,all\n2,1,all", "1,1,all,0,9\n2,1,all,0"}) {
     EXPECT_FALSE(parse_recording(bad, mix).ok()) << bad;
   }
+  EXPECT_EQ(parse_recording("0,1,all,0\n1,1,nobody,0", mix).error(),
+            "recording: line 2 is of type 'nobody', which the workload has not");
   WorkloadSpec spec = spec_of("fixed-1", 0);
   EXPECT_FALSE(validate(spec).ok());
 }

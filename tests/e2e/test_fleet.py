@@ -110,7 +110,10 @@ class Merged(unittest.TestCase):
             with open(names[-1], encoding="utf-8") as file:
                 requests += json.load(file)["requests"]
         text = rubato("report", "merge", *names, "--json", self.path("all.json"))
+        self.assertRegex(text, r"(?m)^ps  load 0\.7  \d+ requests of 3 reports, seeds 0, 1, 2$")
         self.assertIn("p99.99", text)
+        self.assertRegex(text, r"(?m)^all .*us\+-\d")
+        self.assertRegex(text, r"(?m)^(not )?steady")
         with open(self.path("all.json"), encoding="utf-8") as file:
             merged = json.load(file)
         self.assertEqual((merged["merged"], merged["requests"]), (3, requests))
@@ -119,6 +122,20 @@ class Merged(unittest.TestCase):
         self.assertRegex(logs, rf"(?m)^all +{requests} ")
         status, text = refused("report", "merge", names[0], self.path("0.hlog"))
         self.assertEqual((status, text.count("\n")), (2, 1), text)
+        for files, named in ((names[:1] * 2, "both have seed 0"),
+                             ([self.path("all.json"), names[1]], "both have seed 1"),
+                             (["/dev/null"] * 2, "/dev/null")):
+            status, text = refused("report", "merge", *files)
+            self.assertEqual((status, text.count("\n")), (2, 1), text)
+            self.assertIn(named, text)
+
+    def test_a_merged_overload_is_told(self):
+        for seed in ("1", "2"):
+            rubato("sim", "--policy", "cfcfs", "--workers", "2", "--requests", "20000", "--load",
+                   "1.2", "--seed", seed, "--json", self.path(seed))
+        text = rubato("report", "merge", self.path("1"), self.path("2"))
+        self.assertIn("\noverloaded: 1.2 of the capacity is offered\nINVALID run: overloaded\n",
+                      text)
 
 
 if __name__ == "__main__":

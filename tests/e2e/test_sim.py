@@ -4,9 +4,11 @@
 import json
 import os
 import re
+import struct
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 from server import BINARY, PATIENCE_S, interrupted
 
@@ -159,6 +161,23 @@ class Figures(unittest.TestCase):
             run = report("--policy", "fcfs", "--workers", "1", "--warmup", "0",
                          "--recording", requests)
             self.assertEqual((run["requests"], run["latency_us"]["max"]), (100, 2.0))
+            again = sim("--policy", "fcfs", "--workers", "1", "--recording", requests,
+                        "--requests", "4000")
+            self.assertEqual(again.returncode, 0)
+            self.assertEqual(again.stderr, "rubato: --requests 4000: only 100 were recorded, which "
+                                           "come again; intervals count them once\n")
+            self.assertRegex(again.stdout, r"(?m)^short .* 2\.00us\+-\? ")
+
+    def test_a_type_called_all_is_not_taken_for_the_sum(self):
+        done = sim(*SMALL, "--workload", "all:1us:1,other:2us:1")
+        self.assertEqual(re.findall(r"(?m)^all\w* *\w*", done.stdout.replace("  ", "\t")),
+                         ["all", "all types"])
+
+    def test_latencies_beyond_what_is_measured_are_told(self):
+        done = sim("--policy", "cfcfs", "--workers", "1", "--workload", "a:4000s:1",
+                   "--load", "0.9", "--requests", "300")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^\d+ latencies of 4398\.05s or more count as that: ")
 
     def test_explain_comes_before_the_figures(self):
         done = sim(*SMALL, "--explain")
@@ -188,14 +207,31 @@ class Precision(unittest.TestCase):
         run = report(*args)
         self.assertEqual(run["simulation"]["requests"], 200000)
         self.assertTrue(run["until"]["bounded"])
-        self.assertIn("--max-requests 200000 ended the run", sim(*args).stdout)
+        self.assertIn("--max-requests 200000 ended the run before it knew that\n",
+                      sim(*args).stdout)
+
+    def test_of_several_seeds_each_has_its_most_requests(self):
+        args = [*self.POLICY, "--until", "p99=0.5%", "--max-requests", "200000", "--seeds", "4"]
+        run = report(*args)
+        self.assertTrue(run["until"]["bounded"])
+        (target,) = run["until"]["targets"]
+        self.assertAlmostEqual(run["confidence"]["latency_us"]["p99"] / run["latency_us"]["p99"],
+                               target["reached"])
+        self.assertIn("--max-requests 200000 ended 4 of 4 seeds before each knew that by itself "
+                      "and was steady\n", sim(*args).stdout)
+
+    def test_a_run_that_was_precise_but_not_steady_is_told_so(self):
+        done = sim("--policy", "darc", "--workload", "high-bimodal", "--until", "mean=50%",
+                   "--max-requests", "60000")
+        self.assertIn("--max-requests 60000 ended the run before it was steady\n", done.stdout)
 
     def test_a_policy_that_still_learns_is_told(self):
         done = sim("--policy", "darc", "--workload", "zippydb", "--requests", "100000")
         self.assertRegex(done.stdout, "(?m)^not steady: the policy learns from the first 50000")
 
     def test_mistakes_are_one_line(self):
-        for args, named in ((["--until", "p99=5us"], "as 5%"), (["--until", "p98=5%"], "p98"),
+        for args, named in ((["--until", "p99=5us"], "as 5%"), (["--until", "p98=5%"], "'p98'"),
+                            (["--until", "refused=5%"], "no metric 'refused'; there is mean"),
                             (["--until", "frob:p99=5%"], "no type 'frob'"),
                             (["--until", "p99=5%", "--requests", "5"], "--requests"),
                             (["--until", "p99=5%", "--phase", "1ms:exp-1"], "--phase"),
@@ -259,6 +295,52 @@ class Traces(unittest.TestCase):
                              "rubato: cannot write '/dev/full': No space left on device\n")
 
 
+class RequestTraces(unittest.TestCase):
+    """Files rubato.trace/1, which docs/TRACES.md explains."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "requests.trace")
+
+    def replay(self, names):
+        """Of a trace with one request of each name, 1 us apart, of 1 us each."""
+        def number(value):
+            text = b""
+            while value >= 128:
+                text, value = text + bytes([value & 127 | 128]), value >> 7
+            return text + bytes([value])
+
+        def chunk(kind, payload):
+            return kind + struct.pack("<3xII", len(payload), zlib.crc32(payload)) + payload
+
+        types = b"".join(number(len(name)) + name.encode() for name in names)
+        requests = b"".join(number(1000) + number(2 * i) + number(0) * 2 + number(1000)
+                            for i in range(len(names)))
+        with open(self.path, "wb") as file:
+            file.write(b"RUBATRC1" + chunk(b"T", number(len(names)) + types) +
+                       chunk(b"R", number(len(names)) + requests))
+        done = sim("--policy", "cfcfs", "--workers", "4", "--warmup", "0", "--workload",
+                   "trace:" + self.path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_a_trace_has_as_many_types_as_a_workload(self):
+        done = self.replay([f"t{i}" for i in range(1024)])
+        self.assertEqual((len(re.findall(r"(?m)^t\d+ ", done.stdout)), done.stderr), (1024, ""))
+        self.assertNotIn("(others)", done.stdout)
+
+    def test_types_that_are_not_told_apart_are_told(self):
+        done = self.replay([f"t{i}" for i in range(1030)])
+        self.assertRegex(done.stdout, r"(?m)^\(others\) +7 ")
+        self.assertEqual(done.stderr, f"rubato: '{self.path}' has 1030 types; the rarest beyond "
+                                      "1023 count as one, (others)\n")
+        done = self.replay(["x", "y", "x"])
+        self.assertRegex(done.stdout, r"(?m)^x +2 ")
+        self.assertEqual(done.stderr,
+                         f"rubato: '{self.path}' has two types 'x', which count as one\n")
+
+
 class SessionsAndCores(unittest.TestCase):
     COMMAND = ("--policy", "steal", "--workload", "exp-10", "--costs", "coresync-testbed",
                "--sessions", "100", "--requests", "30000")
@@ -311,6 +393,7 @@ class Refusals(unittest.TestCase):
                 ([*base, "--workers", "0"], "--workers"),
                 ([*base, "--workers", "4097"], "--workers"),
                 ([*base, "--workload", "nonsense"], "--workload"),
+                ([*base, "--workload", "a:10000s:1"], "--workload"),
                 ([*base, "--load", "0"], "--load"), ([*base, "--load", "x"], "--load"),
                 ([*base, "--load", "0.5", "--rate", "1000"], "--rate"),
                 ([*base, "--rate", "0"], "--rate"), ([*base, "--requests", "-1"], "--requests"),
