@@ -45,7 +45,7 @@ typedef void (*rubato_task_done)(void* closure, int outcome, int64_t retry_after
 // while others come.
 typedef struct rubato_group {
   size_t struct_size;  // sizeof(rubato_group), in each of them
-  const char* name;    // in the metrics
+  const char* name;    // in the metrics; not empty, and no other group's
   uint32_t weight;     // 1 .. 10000; tasks in no group have 100 by default
   uint32_t max_tasks;  // of the group, submitted and not done; 1 .. inbox_capacity; 0 = that
 } rubato_group;
@@ -89,7 +89,8 @@ typedef struct rubato_task_attributes {
   uint32_t is_long;      // 1 = the task may be preempted from the start
   uint32_t priority;     // of a long task: 0 .. 7, 0 is the most urgent level
   uint32_t is_control;   // 1 = control plane: keeps a share under any load
-  int64_t deadline_ns;   // time from the submission when the result is of no more use; 0 = none
+  // Time from the submission when the result is of no more use; 0 = none, negative = it is late.
+  int64_t deadline_ns;
   int64_t expected_ns;   // service that it will need, for policies that go by size; 0 = unknown
   uint64_t trace;        // an identity to hand on, for rubato_task_trace
   rubato_cancellation* cancellation;  // null = none; the task holds it until its end

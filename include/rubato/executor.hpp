@@ -95,7 +95,8 @@ struct TaskAttributes {
   bool is_long = false;     // it may be preempted from the start
   uint32_t priority = 0;    // of a long task: 0 .. 7, 0 is the most urgent level
   bool is_control = false;  // control plane: keeps a share under any load
-  std::chrono::nanoseconds deadline{};  // from now, when the result is of no more use; 0 = none
+  // From now, when the result is of no more use; 0 = none, negative = it is late already.
+  std::chrono::nanoseconds deadline{};
   std::chrono::nanoseconds expected{};  // service, for policies that go by size; 0 = unknown
   uint64_t trace = 0;       // an identity that its own tasks inherit
   std::optional<Cancellation> cancellation{};

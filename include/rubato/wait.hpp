@@ -38,18 +38,26 @@ class Deadline {
  public:
   Deadline() = default;
   template <class Rep, class Period>
-  Deadline(std::chrono::duration<Rep, Period> from_now)
-      : Deadline(from_now < kLongest ? std::chrono::steady_clock::now() +
-                                           std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                               from_now)
-                                     : std::chrono::steady_clock::time_point::max()) {}
+  Deadline(std::chrono::duration<Rep, Period> from_now) {
+    const int64_t limit = limit_ns(from_now);
+    if (limit == RUBATO_WAIT_FOREVER) return;
+    at_ = std::chrono::steady_clock::now() + std::chrono::nanoseconds(limit);
+  }
   Deadline(std::chrono::steady_clock::time_point at) : at_(at) {}
 
   bool is_never() const { return at_ == std::chrono::steady_clock::time_point::max(); }
   // As the functions of <rubato/wait.h> take it.
   int64_t limit_ns() const {
     if (is_never()) return RUBATO_WAIT_FOREVER;
-    return std::chrono::nanoseconds(at_ - std::chrono::steady_clock::now()).count();
+    const auto now = std::chrono::steady_clock::now();
+    return at_ > now ? std::chrono::nanoseconds(at_ - now).count() : 0;
+  }
+  // Of a time from now, which may be negative, or too long for nanoseconds.
+  template <class Rep, class Period>
+  static int64_t limit_ns(std::chrono::duration<Rep, Period> from_now) {
+    if (!(from_now > from_now.zero())) return 0;
+    if (!(from_now < kLongest)) return RUBATO_WAIT_FOREVER;
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(from_now).count();
   }
 
  private:
@@ -79,8 +87,7 @@ inline bool waited(int result, int error = static_cast<int>(kAgain)) {
 
 template <class Rep, class Period>
 void sleep_for(std::chrono::duration<Rep, Period> time) {
-  detail::waited(
-      rubato_sleep(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()));
+  detail::waited(rubato_sleep(Deadline::limit_ns(time)));
 }
 inline void sleep_until(std::chrono::steady_clock::time_point at) {
   detail::waited(rubato_sleep(Deadline(at).limit_ns()));

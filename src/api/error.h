@@ -14,12 +14,16 @@
 
 namespace rubato::api {
 
-// Cuts the message to the length of the error, which may be null.
+// Cuts the message to the length of the error, which may be null, and ends it with "..." then.
 inline void say(rubato_error* error, std::string_view message) {
+  constexpr std::string_view kCut = "...";
   if (error == nullptr) return;
-  const size_t size = std::min(message.size(), sizeof error->text - 1);
+  constexpr size_t kMost = sizeof error->text - 1;
+  const bool fits = message.size() <= kMost;
+  const size_t size = fits ? message.size() : kMost - kCut.size();
   std::memcpy(error->text, message.data(), size);
-  error->text[size] = '\0';
+  std::memcpy(error->text + size, kCut.data(), fits ? 0 : kCut.size());
+  error->text[fits ? size : kMost] = '\0';
 }
 
 // Tells what `act` returns, a Status, or throws. Returns RUBATO_OK or RUBATO_ERROR.

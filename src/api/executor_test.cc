@@ -323,10 +323,27 @@ TEST(Executor, a_deadline_ends_tasks_that_wait_and_tasks_that_run) {
   EXPECT_EQ(outcome_of(runs), Outcome::kExpired);
   Gate gate(executor);
   auto waits = executor.submit([] {}, {.deadline = 1ns});
+  auto late = executor.submit([] {}, {.deadline = -5ms});
+  auto never_in_time = executor.submit([] {}, {.deadline = std::chrono::nanoseconds::min()});
   auto patient = executor.submit([] {}, {.deadline = std::chrono::nanoseconds::max()});
   gate.open();
   EXPECT_EQ(outcome_of(waits), Outcome::kExpired);
+  EXPECT_EQ(outcome_of(late), Outcome::kExpired);
+  EXPECT_EQ(outcome_of(never_in_time), Outcome::kExpired);
   EXPECT_EQ(outcome_of(patient), Outcome::kFinished);
+}
+
+// Types from 255 on share their statistics.
+TEST(Executor, any_number_of_a_type_may_be_asked_for_its_times) {
+  Executor executor = make(with("synergy", 1));
+  for (const uint32_t type : {3u, 255u, 256u, 100'000u}) {
+    auto done = executor.submit([] {}, {.type = type});
+    EXPECT_EQ(outcome_of(done), Outcome::kFinished);
+  }
+  EXPECT_EQ(executor.times(3).service.count, 1u);
+  for (const uint32_t type : {255u, 256u, 65'535u, UINT32_MAX}) {
+    EXPECT_EQ(executor.times(type).service.count, 3u) << type;
+  }
 }
 
 TEST(Executor, deadline_and_trace_travel_with_a_task_to_those_it_submits) {
@@ -535,6 +552,10 @@ TEST(Executor, groups_that_do_not_fit_are_refused_by_name) {
   options.groups = {{"a", 1, 1 << 20}};
   EXPECT_EQ(complaint_about(options),
             "group a: max_tasks 1048576 is not in 1 .. inbox_capacity (16384)");
+  options.groups = {{"a", 1}, {"b", 1}, {"a", 2}};
+  EXPECT_EQ(complaint_about(options), "group a: there are two of that name");
+  options.groups = {{"", 1}};
+  EXPECT_EQ(complaint_about(options), "group: its name is empty");
   options.groups.resize(15);
   EXPECT_EQ(complaint_about(options), "groups: at most 14 besides the default one");
   options.groups.clear();

@@ -515,6 +515,32 @@ TEST(Waiting, threads_wait_for_threads_with_deadlines) {
   EXPECT_EQ(rubato::offload([] { return 3; }), 3);
 }
 
+// Longer than nanoseconds can be, or past: the one is no limit, the other has been reached.
+TEST(Waiting, limits_beyond_any_clock_are_never_or_now) {
+  using std::chrono::steady_clock;
+  Semaphore none;
+  EXPECT_FALSE(none.acquire(std::chrono::nanoseconds::min()));
+  EXPECT_FALSE(none.acquire(std::chrono::hours::min()));
+  EXPECT_FALSE(none.acquire(steady_clock::time_point::min()));
+  rubato::sleep_until(steady_clock::time_point::min());
+  rubato::sleep_for(std::chrono::hours::min());
+  for (const auto time : {std::chrono::hours(24 * 365 * 300), std::chrono::hours::max()}) {
+    Executor executor = make();
+    Cancellation cancellation;
+    Semaphore begun;
+    auto sleeps = executor.submit(
+        [&] {
+          begun.release();
+          rubato::sleep_for(time);
+        },
+        {.cancellation = cancellation});
+    begun.acquire();
+    EXPECT_EQ(sleeps.wait_for(20ms), std::future_status::timeout);
+    cancellation.cancel();
+    EXPECT_EQ(outcome_of(sleeps), Outcome::kCancelled);
+  }
+}
+
 // The semaphore is gone as soon as its last permit has been taken, while its giver returns.
 TEST(Waiting, what_was_waited_for_may_be_destroyed_at_once) {
   Executor executor = make(with("synergy", 2));

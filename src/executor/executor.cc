@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -48,7 +49,12 @@ Status fit_groups(ExecutorOptions& options) {
   }
   if (Status good = check_weight("weight: ", options.weight); !good.ok()) return good;
   options.runtime.groups.policy = options.weight;
+  std::set<std::string> names;
   for (TaskGroup& group : options.groups) {
+    if (group.name.empty()) return Error{"group: its name is empty"};
+    if (!names.insert(group.name).second) {
+      return Error{"group " + group.name + ": there are two of that name"};
+    }
     const std::string of = "group " + group.name + ": ";
     if (Status good = check_weight(of + "weight ", group.weight); !good.ok()) return good;
     const uint32_t most = options.runtime.inbox_capacity;
@@ -74,9 +80,10 @@ void inherit(Task& task, Request* from) {
 void prepare(Task& task, const Clock& clock, const CurrentWorker* submitter,
              const TaskAttributes& attributes) {
   task.submitted_cycles = clock.cycles();
-  if (attributes.deadline > Nanos()) {
+  if (attributes.deadline != Nanos()) {
     constexpr Nanos kLongest = Nanos::seconds(1'000'000'000);  // any sum with it is a time
-    task.deadline = clock.at(task.submitted_cycles) + std::min(attributes.deadline, kLongest);
+    const Nanos after = std::clamp(attributes.deadline, Nanos(1), kLongest);
+    task.deadline = clock.at(task.submitted_cycles) + after;
   }
   task.size_hint = attributes.expected_service;
   task.type = attributes.type;

@@ -58,7 +58,7 @@ struct TaskAttributes {
   uint8_t priority = 0;
   bool control = false;  // of the control plane, whatever the group
   uint32_t group = 0;    // 1 and up, in the order of the options; 0 = none is given
-  Nanos deadline;  // from now; zero = none
+  Nanos deadline;  // from now; zero = none, negative = it has passed
   Nanos expected_service;  // zero = unknown
   uint64_t trace = 0;
   Cancellation* cancellation = nullptr;

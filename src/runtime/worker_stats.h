@@ -5,6 +5,7 @@
 // never within one.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -143,7 +144,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
 
   // Any thread; null = this worker has seen none. The release is in make().
   const TypeStats* find_type(uint32_t type) const {
-    return types_[type].load(std::memory_order_acquire);
+    return types_[std::min(type, kRequestTypes - 1)].load(std::memory_order_acquire);
   }
   // One beyond the last type that this worker has seen. Any thread; relaxed.
   uint32_t types_end() const { return types_end_.load(std::memory_order_relaxed); }
