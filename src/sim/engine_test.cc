@@ -168,19 +168,21 @@ TEST(Engine, a_quantum_that_follows_services_follows_what_the_clock_says_of_them
   EXPECT_EQ(run<Synergy>(setup, config).counters.preemptions_avoided, 4u);
 }
 
-// The first one waits with the service until its worker had polled. The second one, which came to
-// its slice 20 ns later, has less at the end of it: the poll does not count yet.
+// The first one waits with the service until its worker had polled. The second one, whose slice
+// ends up to a checkpoint later, has less at its end: the poll does not count yet.
 TEST(Engine, a_policy_is_asked_with_the_service_before_the_poll_at_the_end_of_a_slice) {
-  sim::Setup setup = scripted(1, {{1000, 3000}, {1001, 3000}});
-  setup.costs.preemption.clock = Clock::kSelf;
-  setup.costs.preemption.checkpoints = Nanos(50);
-  setup.costs.preemption.receive = price(100);
-  setup.costs.preemption.receive_read = Nanos(100);
-  setup.costs.worker.clock = WorkerClock::kReadings;
-  setup.costs.worker.fresh_fiber = price(20);
-  const Outcome outcome = run<Las>(setup, {.quantum = Nanos(2000)});
-  EXPECT_EQ(outcome.counters.preemptions, 1u);
-  EXPECT_EQ(outcome.counters.preemptions_avoided, 1u);
+  for (int64_t later = 0; later < 50; later += 5) {
+    sim::Setup setup = scripted(1, {{1000, 3000}, {1001, 3000}});
+    setup.costs.preemption.clock = Clock::kSelf;
+    setup.costs.preemption.checkpoints = Nanos(50);
+    setup.costs.preemption.receive = price(200);
+    setup.costs.preemption.receive_read = Nanos(200);
+    setup.costs.worker.clock = WorkerClock::kReadings;
+    setup.costs.worker.fresh_fiber = price(later);
+    const Outcome outcome = run<Las>(setup, {.quantum = Nanos(2000)});
+    EXPECT_EQ(outcome.counters.preemptions, 1u) << later;
+    EXPECT_EQ(outcome.counters.preemptions_avoided, 1u) << later;
+  }
 }
 
 TEST(Engine, an_idle_worker_sees_what_has_come_when_it_comes_round) {
