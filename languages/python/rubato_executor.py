@@ -30,6 +30,7 @@ import asyncio
 import concurrent.futures
 import ctypes
 import ctypes.util
+import math
 import os
 import re
 import selectors
@@ -120,21 +121,35 @@ def _scheduler_fields(folders):
     fields = []
     for kind, star, name in re.findall(r"^\s*(?:const )?(\w+)\s+?((?:const|\*|\s)*)(\w+);",
                                        body.replace("*", " * "), re.MULTILINE):
-        fields.append((name, ctypes.c_void_p if "*" in star else KINDS[kind]))
+        pointer = ctypes.c_char_p if kind == "char" and star.count("*") == 1 else ctypes.c_void_p
+        fields.append((name, pointer if "*" in star else KINDS[kind]))
     return fields
 
 
-def _set(to, field, value, name):
-    """Sets a number; ctypes would take one out of range for another."""
-    kind = dict(to._fields_)[field]
-    if kind is ctypes.c_double:
-        return setattr(to, field, float(value))
+def _integer(kind, value, name):
+    """Ctypes would take one out of range for another."""
     value, bits = int(value), 8 * ctypes.sizeof(kind)
     low = -1 << bits - 1 if kind(-1).value == -1 else 0
     high = (1 << bits) - 1 + low
     if not low <= value <= high:
         raise ValueError(f"{name}: {value} is not in {low} .. {high}")
-    return setattr(to, field, value)
+    return value
+
+
+def _set(to, field, value, name, unknown=""):
+    """Sets a field that has a number or a text."""
+    kind = dict(to._fields_).get(field, ctypes.c_void_p)
+    if kind is ctypes.c_void_p:
+        raise TypeError(f"{name}: {unknown}")
+    wanted = "text" if kind is ctypes.c_char_p else "number"
+    if isinstance(value, str) != (wanted == "text"):
+        raise TypeError(f"{name}: {value!r} is no {wanted}")
+    if wanted == "text":
+        setattr(to, field, value.encode())
+    elif kind is ctypes.c_double:
+        setattr(to, field, float(value))
+    else:
+        setattr(to, field, _integer(kind, value, name))
 
 
 class _Library:
@@ -182,15 +197,9 @@ class _Library:
             _set(to, "weight", group.weight, f"{group.name}: weight")
             _set(to, "max_tasks", group.max_tasks, f"{group.name}: max_tasks")
         c_options.groups, c_options.groups_count = ctypes.addressof(made), len(groups)
-        held = []
         for name, value in options.items():
             to = c_options if hasattr(c_options, name) else scheduler
-            if not hasattr(to, name):
-                raise TypeError(f"{name}: there is no such option")
-            if isinstance(value, str):
-                held.append(ctypes.create_string_buffer(value.encode()))
-                value = ctypes.addressof(held[-1])
-            _set(to, name, value, name)
+            _set(to, name, value, name, "there is no such option")
         c_options.scheduler = ctypes.addressof(scheduler)
         error = _Error()
         executor = self.executor_create(ctypes.byref(c_options), ctypes.byref(error))
@@ -291,14 +300,15 @@ class _Tasks:
         self._c = self._core.c
 
     def submit(self, function, argument=None, **attributes):
-        """A future. `attributes` are type, is_long, priority, is_control, deadline_s, trace,
-        group."""
+        """A future. `attributes` are type, is_long, priority, is_control, deadline_s (from now; 0 =
+        none), trace, group."""
         c_attributes = _Attributes(struct_size=ctypes.sizeof(_Attributes))
-        _set(c_attributes, "deadline_ns", attributes.pop("deadline_s", 0) * 1e9, "deadline_s * 1e9")
+        deadline_ns = attributes.pop("deadline_s", 0) * 1e9
+        # Away from 0, which would be none.
+        deadline_ns = math.floor(deadline_ns) if deadline_ns < 0 else math.ceil(deadline_ns)
+        _set(c_attributes, "deadline_ns", deadline_ns, "deadline_s in ns")
         for key, value in attributes.items():
-            if not hasattr(c_attributes, key):
-                raise TypeError(f"{key}: tasks have no such attribute")
-            _set(c_attributes, key, value, key)
+            _set(c_attributes, key, value, key, "tasks have no such attribute")
         pointer = ctypes.cast(argument, ctypes.c_void_p) if argument is not None else None
         future = concurrent.futures.Future()
         future.set_running_or_notify_cancel()

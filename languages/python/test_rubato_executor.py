@@ -86,6 +86,15 @@ class Native(unittest.TestCase):
             with self.assertRaisesRegex(TaskError, "expired|failed"):
                 late.result(60)
 
+    def test_a_deadline_below_a_nanosecond_is_one(self):
+        self.counter.value = 50
+        with Executor(workers=1) as executor, self.assertRaisesRegex(TaskError, "expired"):
+            executor.submit(self.tasks.until_fifty, self.at, deadline_s=1e-12).result(60)
+
+    def test_a_deadline_out_of_range_is_named(self):
+        with Executor(workers=1) as executor, self.assertRaisesRegex(ValueError, "^deadline_s"):
+            executor.submit(self.tasks.add_one, self.at, deadline_s=1e10)
+
     def test_a_task_without_room_is_refused(self):
         with Executor(workers=1, max_tasks=1) as executor:
             long = executor.submit(self.tasks.until_fifty, self.at)
@@ -239,8 +248,17 @@ class Native(unittest.TestCase):
     def test_bad_options_are_one_line(self):
         with self.assertRaisesRegex(ValueError, "nothing"):
             Executor(policy="nothing")
-        with self.assertRaisesRegex(TypeError, "colour"):
-            Executor(colour=1)
+        for option, value in (("colour", 1), ("policy", 5), ("workers", "4"), ("type_names", 5),
+                              ("overload_set", "x")):
+            with self.assertRaisesRegex(TypeError, f"^{option}: "):
+                Executor(**{option: value})
+        with Executor() as executor, self.assertRaisesRegex(TypeError, "^cancellation: "):
+            executor.submit(self.tasks.add_one, self.at, cancellation=5)
+
+    def test_an_option_may_be_a_fraction(self):
+        Executor(overload_budget=0.5).close()
+        with self.assertRaisesRegex(ValueError, "overload_budget"):
+            Executor(overload_budget=-0.5)
 
 
 if __name__ == "__main__":
