@@ -5,20 +5,23 @@ package rubato
 // #include <stdint.h>
 import "C"
 
-import (
-	"runtime/cgo"
-	"unsafe"
-)
+import "runtime/cgo"
+
+type goTask struct {
+	function func()
+	panicked any
+}
 
 // rubatoRunGo is called on a worker's own thread and stack.
 //
 //export rubatoRunGo
-func rubatoRunGo(handle unsafe.Pointer) (status C.int) {
+func rubatoRunGo(handle C.uintptr_t) (status C.int) {
+	task := cgo.Handle(handle).Value().(*goTask)
 	defer func() {
-		if recover() != nil {
+		if task.panicked = recover(); task.panicked != nil {
 			status = -1
 		}
 	}()
-	cgo.Handle(uintptr(handle)).Value().(func())()
+	task.function()
 	return 0
 }

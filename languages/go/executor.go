@@ -13,11 +13,27 @@ package rubato
 #include <rubato/completions.h>
 #include <stdlib.h>
 
-int rubatoRunGo(void* handle);
+int rubatoRunGo(uintptr_t handle);
 
+// A task in Go; it never leaves its thread.
+typedef struct go_task {
+  uintptr_t handle;
+  rubato_executor* executor;
+} go_task;
+static _Thread_local rubato_executor* runs_task_of;
+
+static int run_go(void* given) {
+  const go_task* task = (const go_task*)given;
+  runs_task_of = task->executor;
+  const int status = rubatoRunGo(task->handle);
+  runs_task_of = NULL;
+  return status;
+}
+static int in_task_of(const rubato_executor* executor) { return runs_task_of == executor; }
 static int submit_go(rubato_completions* to, rubato_executor* executor,
-                     const rubato_task_attributes* attributes, uintptr_t handle, uint64_t id) {
-  return rubato_completions_submit(to, executor, attributes, &rubatoRunGo, (void*)handle, id);
+                     const rubato_task_attributes* attributes, go_task* task, uint64_t id) {
+  task->executor = executor;
+  return rubato_completions_submit(to, executor, attributes, &run_go, task, id);
 }
 static int submit_native(rubato_completions* to, rubato_executor* executor,
                          const rubato_task_attributes* attributes, void* run, void* user,
@@ -95,15 +111,21 @@ const (
 type Completion struct {
 	Outcome    Outcome
 	RetryAfter time.Duration // after an overload: a retry before is useless; else 0
+	Panic      any           // what a function in Go panicked with; else nil
 }
 
-// An Executor has workers of its own. Its methods may be called by any goroutine.
+// An Executor has workers of its own. Its methods may be called by any goroutine, beside and after
+// Close too: then tasks are Refused, figures are 0 and what returns an error returns one.
 type Executor struct {
-	c       *C.rubato_executor
 	ends    *C.rubato_completions
 	file    *os.File
 	foreign bool
 	over    chan struct{}
+	once    sync.Once
+
+	calls  sync.RWMutex // held by the calls that Close waits for
+	c      *C.rubato_executor
+	closed bool
 
 	mutex   sync.Mutex
 	waiting map[uint64]chan Completion // guarded by mutex
@@ -198,39 +220,65 @@ func groupsInC(groups []Group) *C.rubato_group {
 // number beyond.
 func (e *Executor) GroupStats(group uint32) GroupStats {
 	var stats C.rubato_group_stats
-	C.rubato_executor_group_stats(e.c, C.uint32_t(group), &stats, C.sizeof_rubato_group_stats)
+	e.call(func() {
+		C.rubato_executor_group_stats(e.c, C.uint32_t(group), &stats, C.sizeof_rubato_group_stats)
+	})
 	return GroupStats{uint64(stats.requests), uint64(stats.refused), uint64(stats.unfinished),
 		time.Duration(stats.service_ns), time.Duration(stats.waited_ns)}
+}
+
+// Unfinished has how many tasks were submitted and are not done.
+func (e *Executor) Unfinished() (tasks uint64) {
+	e.call(func() { tasks = uint64(C.rubato_executor_unfinished(e.c)) })
+	return tasks
 }
 
 // Trace begins or ends a trace in Options.TraceFile. It returns an error where the file cannot be
 // written, or there is none.
 func (e *Executor) Trace(wanted bool) error {
-	return tell(func(trouble *C.rubato_error) C.int {
+	return e.ask(func(trouble *C.rubato_error) C.int {
 		return C.rubato_executor_trace(e.c, C.int(flag(wanted)), trouble)
 	})
 }
 
 // Record does the same with a recording of the tasks in Options.RecordFile.
 func (e *Executor) Record(wanted bool) error {
-	return tell(func(trouble *C.rubato_error) C.int {
+	return e.ask(func(trouble *C.rubato_error) C.int {
 		return C.rubato_executor_record(e.c, C.int(flag(wanted)), trouble)
 	})
 }
 
 // WriteProfile writes Options.ProfileFile as it is now; else it is written every 10 s.
 func (e *Executor) WriteProfile() error {
-	return tell(func(trouble *C.rubato_error) C.int {
+	return e.ask(func(trouble *C.rubato_error) C.int {
 		return C.rubato_executor_write_profile(e.c, trouble)
 	})
 }
 
-func tell(how func(*C.rubato_error) C.int) error {
-	var trouble C.rubato_error
-	if how(&trouble) != C.RUBATO_OK {
-		return errors.New(C.GoString(&trouble.text[0]))
+func (e *Executor) ask(how func(*C.rubato_error) C.int) (err error) {
+	open := e.call(func() {
+		var trouble C.rubato_error
+		if how(&trouble) != C.RUBATO_OK {
+			err = errors.New(C.GoString(&trouble.text[0]))
+		}
+	})
+	if !open {
+		return errClosed
 	}
-	return nil
+	return err
+}
+
+var errClosed = errors.New("the executor is closed")
+
+// call is false, and calls nothing, once the executor is being closed.
+func (e *Executor) call(how func()) bool {
+	e.calls.RLock()
+	defer e.calls.RUnlock()
+	if e.closed {
+		return false
+	}
+	how()
+	return true
 }
 
 // Submit runs run(user), both native: `int run(void*)` in C. It may switch at rubato_checkpoint.
@@ -246,27 +294,53 @@ func (e *Executor) Go(attributes Attributes, function func()) <-chan Completion 
 	if !e.foreign {
 		panic("rubato: functions in Go take Options.ForeignRuntime")
 	}
-	handle := cgo.NewHandle(function)
+	task := &goTask{function: function}
+	handle := cgo.NewHandle(task)
+	held := (*C.go_task)(C.malloc(C.sizeof_go_task))
+	held.handle = C.uintptr_t(handle)
 	ended := e.submit(attributes, func(c *C.rubato_task_attributes, id C.uint64_t) bool {
-		return C.submit_go(e.ends, e.c, c, C.uintptr_t(handle), id) == C.RUBATO_OK
+		return C.submit_go(e.ends, e.c, c, held, id) == C.RUBATO_OK
 	})
 	freed := make(chan Completion, 1)
 	go func() {
 		completion := <-ended
 		handle.Delete()
+		C.free(unsafe.Pointer(held))
+		completion.Panic = task.panicked
 		freed <- completion
 	}()
 	return freed
 }
 
-// Close finishes the tasks, for as long as the drain limit, and frees the executor.
-func (e *Executor) Close() {
-	C.rubato_executor_destroy(e.c)
-	for e.take() {
+// Close finishes the tasks, for as long as the drain limit, and frees the executor. Called again, it
+// does nothing but wait for that. In a task of this executor in Go it panics, as it would wait for
+// ever; a native task must not cause it either.
+func (e *Executor) Close() { e.close() }
+
+// close is true for the call that did it.
+func (e *Executor) close() (did bool) {
+	e.calls.RLock()
+	inTask := e.c != nil && C.in_task_of(e.c) != 0
+	e.calls.RUnlock()
+	if inTask {
+		panic("rubato: Close in a task of the executor")
 	}
-	e.file.Close()
-	<-e.over
-	C.rubato_completions_destroy(e.ends)
+	e.once.Do(func() {
+		did = true
+		e.calls.Lock()
+		e.closed = true
+		e.calls.Unlock()
+		C.rubato_executor_destroy(e.c)
+		e.calls.Lock()
+		e.c = nil
+		e.calls.Unlock()
+		for e.take() {
+		}
+		e.file.Close()
+		<-e.over
+		C.rubato_completions_destroy(e.ends)
+	})
+	return did
 }
 
 func (e *Executor) submit(a Attributes,
@@ -284,7 +358,9 @@ func (e *Executor) submit(a Attributes,
 	id := e.last
 	e.waiting[id] = ended
 	e.mutex.Unlock()
-	if !how(&c, C.uint64_t(id)) {
+	taken := false
+	e.call(func() { taken = how(&c, C.uint64_t(id)) })
+	if !taken {
 		e.tell(id, Completion{Outcome: Refused})
 	}
 	return ended
@@ -310,7 +386,8 @@ func (e *Executor) take() bool {
 	var ends [64]C.rubato_completion
 	count := int(C.rubato_completions_next(e.ends, &ends[0], C.size_t(len(ends))))
 	for _, end := range ends[:count] {
-		e.tell(uint64(end.id), Completion{Outcome(end.outcome), time.Duration(end.retry_after_ns)})
+		e.tell(uint64(end.id), Completion{
+			Outcome: Outcome(end.outcome), RetryAfter: time.Duration(end.retry_after_ns)})
 	}
 	return count > 0
 }

@@ -142,7 +142,10 @@ func TestFunctionsInGoTakeAForeignRuntime(t *testing.T) {
 	if sum != 500*499/2 {
 		t.Fatal(sum)
 	}
-	expect(t, executor.Go(Attributes{}, func() { panic("oh") }), Failed)
+	if end := <-executor.Go(Attributes{}, func() { panic("oh") }); end.Outcome != Failed ||
+		end.Panic != "oh" {
+		t.Fatal(end)
+	}
 	native := make1(t, Options{})
 	defer func() {
 		if recover() == nil {
@@ -150,6 +153,71 @@ func TestFunctionsInGoTakeAForeignRuntime(t *testing.T) {
 		}
 	}()
 	native.Go(Attributes{}, func() {})
+}
+
+func TestCallsAfterCloseSaySo(t *testing.T) {
+	counter := newCounter(t)
+	executor := make1(t, Options{Workers: 1, ForeignRuntime: true})
+	executor.Close()
+	executor.Close()
+	expect(t, executor.Submit(Attributes{}, tasks.AddOne(), counter.C()), Refused)
+	expect(t, executor.Go(Attributes{}, func() { t.Error("ran") }), Refused)
+	for _, err := range []error{executor.Trace(true), executor.Record(true),
+		executor.WriteProfile()} {
+		if err == nil || err.Error() != "the executor is closed" {
+			t.Fatal(err)
+		}
+	}
+	if executor.GroupStats(0) != (GroupStats{}) || executor.Unfinished() != 0 {
+		t.Fatal("figures of an executor that is closed")
+	}
+}
+
+func TestCloseBesideCalls(t *testing.T) {
+	counter := newCounter(t)
+	for i := 0; i < 50; i++ {
+		executor := make1(t, Options{Workers: 1})
+		begun, over := make(chan bool, 1), make(chan bool)
+		go func() {
+			for outcome := Finished; outcome == Finished; {
+				outcome = (<-executor.Submit(Attributes{}, tasks.AddOne(), counter.C())).Outcome
+				executor.GroupStats(0)
+				select {
+				case begun <- true:
+				default:
+				}
+			}
+			over <- true
+		}()
+		<-begun
+		go executor.Close()
+		executor.Close()
+		<-over
+	}
+}
+
+func TestCloseInATaskPanics(t *testing.T) {
+	executor := make1(t, Options{Workers: 1, ForeignRuntime: true})
+	other := make1(t, Options{Workers: 1})
+	end := <-executor.Go(Attributes{}, executor.Close)
+	if end.Outcome != Failed || end.Panic != "rubato: Close in a task of the executor" {
+		t.Fatal(end)
+	}
+	expect(t, executor.Go(Attributes{}, other.Close), Finished)
+}
+
+func TestUnfinishedTasksAreCounted(t *testing.T) {
+	counter := newCounter(t)
+	executor := make1(t, Options{Workers: 1})
+	long := executor.Submit(Attributes{}, tasks.UntilHundred(), counter.C())
+	if left := executor.Unfinished(); left != 1 {
+		t.Fatal(left)
+	}
+	counter.Store(100)
+	expect(t, long, Finished)
+	for executor.Unfinished() > 0 { // its worker is through with it shortly after
+		runtime.Gosched()
+	}
 }
 
 func TestABadOptionIsOneLine(t *testing.T) {
@@ -236,6 +304,10 @@ func TestALoopFinishesItsTasksAsItIsClosed(t *testing.T) {
 	ended := loop.Submit(Attributes{}, tasks.AddOne(), counter.C())
 	loop.Close()
 	expect(t, ended, Finished)
+	loop.Close()
+	if loop.Run(time.Millisecond) != LoopStopped || loop.Fd() != -1 || loop.Wait() == nil {
+		t.Fatal("a loop runs after it was closed")
+	}
 }
 
 func TestALoopRunsNoFunctionsInGo(t *testing.T) {

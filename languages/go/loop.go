@@ -66,11 +66,19 @@ func NewLoop(options Options) (*Loop, error) {
 	return l, nil
 }
 
-// Fd is readable when there is something to run; not to be read or closed.
-func (l *Loop) Fd() int { return int(C.rubato_executor_fd(l.c)) }
+// Fd is readable when there is something to run; not to be read or closed. After Close: -1.
+func (l *Loop) Fd() int {
+	fd := -1
+	l.call(func() { fd = int(C.rubato_executor_fd(l.c)) })
+	return fd
+}
 
-// Run runs tasks for about the budget, and never blocks.
+// Run runs tasks for about the budget, and never blocks. After Close: LoopStopped.
 func (l *Loop) Run(budget time.Duration) LoopState {
+	// Not in a call, which a task might wait for; Close is this goroutine's.
+	if l.c == nil {
+		return LoopStopped
+	}
 	return LoopState(C.rubato_executor_run(l.c, C.int64_t(budget)))
 }
 
@@ -83,9 +91,12 @@ func (l *Loop) Wait() error {
 	return raw.Read(func(fd uintptr) bool { return C.readable(C.int(fd)) != 0 })
 }
 
-// Close finishes the tasks, which run meanwhile, frees the executor and unlocks the goroutine.
+// Close finishes the tasks, which run meanwhile, frees the executor and unlocks the goroutine. Called
+// again, it does nothing.
 func (l *Loop) Close() {
-	l.Executor.Close()
+	if !l.close() {
+		return
+	}
 	if l.ready != nil {
 		l.ready.Close()
 	}

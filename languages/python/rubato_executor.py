@@ -20,17 +20,23 @@ Groups of tasks share the workers by weight:
         executor.group_stats(2).service_s
 
 In a loop of yours, without a thread: `Loop`, whose `run` runs native tasks.
+
+After `close`, and while it waits, every other call raises RuntimeError. An executor that is dropped
+without it is closed as it is collected: its thread finishes the tasks, which nobody waits for;
+those of a Loop run where it is collected.
 """
 
 import asyncio
 import concurrent.futures
 import ctypes
 import ctypes.util
+import math
 import os
 import re
 import selectors
 import threading
 import typing
+import weakref
 
 RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 OUTCOMES = ("finished", "failed", "refused", "expired", "cancelled")
@@ -115,8 +121,35 @@ def _scheduler_fields(folders):
     fields = []
     for kind, star, name in re.findall(r"^\s*(?:const )?(\w+)\s+?((?:const|\*|\s)*)(\w+);",
                                        body.replace("*", " * "), re.MULTILINE):
-        fields.append((name, ctypes.c_void_p if "*" in star else KINDS[kind]))
+        pointer = ctypes.c_char_p if kind == "char" and star.count("*") == 1 else ctypes.c_void_p
+        fields.append((name, pointer if "*" in star else KINDS[kind]))
     return fields
+
+
+def _integer(kind, value, name):
+    """Ctypes would take one out of range for another."""
+    value, bits = int(value), 8 * ctypes.sizeof(kind)
+    low = -1 << bits - 1 if kind(-1).value == -1 else 0
+    high = (1 << bits) - 1 + low
+    if not low <= value <= high:
+        raise ValueError(f"{name}: {value} is not in {low} .. {high}")
+    return value
+
+
+def _set(to, field, value, name, unknown=""):
+    """Sets a field that has a number or a text."""
+    kind = dict(to._fields_).get(field, ctypes.c_void_p)
+    if kind is ctypes.c_void_p:
+        raise TypeError(f"{name}: {unknown}")
+    wanted = "text" if kind is ctypes.c_char_p else "number"
+    if isinstance(value, str) != (wanted == "text"):
+        raise TypeError(f"{name}: {value!r} is no {wanted}")
+    if wanted == "text":
+        setattr(to, field, value.encode())
+    elif kind is ctypes.c_double:
+        setattr(to, field, float(value))
+    else:
+        setattr(to, field, _integer(kind, value, name))
 
 
 class _Library:
@@ -158,19 +191,15 @@ class _Library:
         c_options = _Options()
         self.c.rubato_executor_options_init(ctypes.byref(c_options), ctypes.sizeof(c_options))
         groups = options.pop("groups", ())
-        made = (_Group * len(groups))(*(
-            (ctypes.sizeof(_Group), group.name.encode(), group.weight, group.max_tasks)
-            for group in groups))
+        made = (_Group * len(groups))()
+        for to, group in zip(made, groups):
+            to.struct_size, to.name = ctypes.sizeof(_Group), group.name.encode()
+            _set(to, "weight", group.weight, f"{group.name}: weight")
+            _set(to, "max_tasks", group.max_tasks, f"{group.name}: max_tasks")
         c_options.groups, c_options.groups_count = ctypes.addressof(made), len(groups)
-        held = []
         for name, value in options.items():
             to = c_options if hasattr(c_options, name) else scheduler
-            if not hasattr(to, name):
-                raise TypeError(f"{name}: there is no such option")
-            if isinstance(value, str):
-                held.append(ctypes.create_string_buffer(value.encode()))
-                value = ctypes.addressof(held[-1])
-            setattr(to, name, int(value))
+            _set(to, name, value, name, "there is no such option")
         c_options.scheduler = ctypes.addressof(scheduler)
         error = _Error()
         executor = self.executor_create(ctypes.byref(c_options), ctypes.byref(error))
@@ -188,39 +217,104 @@ def library():
     return _library
 
 
+_in_task = threading.local()  # .of = the _Core whose function in Python the thread runs
+
+
+class _Core:
+    """What is to be closed, and the tasks that wait for their end. `with core as executor:` is a
+    call that close waits for. Any thread."""
+
+    def __init__(self, options):
+        self.c = library()
+        self.executor = self.c.create(options)
+        self.ends = self.c.completions_create()
+        self._changed = threading.Condition(threading.Lock())  # guards the rest, and `ends`
+        self._closed = False
+        self._calls = 0
+        self._waiting = {}
+        self._last = 0
+
+    def __enter__(self):
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the executor is closed")
+            self._calls += 1
+        return self.executor
+
+    def __exit__(self, *_):
+        with self._changed:
+            self._calls -= 1
+            self._changed.notify_all()
+
+    def submit(self, attributes, run, pointer, held):
+        """`held` is a future, its box and what the task needs until its end."""
+        with self as executor:
+            with self._changed:
+                self._last += 1
+                name = self._last
+                self._waiting[name] = held
+            status = self.c.completions_submit(self.ends, executor, ctypes.byref(attributes),
+                                               run, pointer, name)
+        if status != 0:
+            self._end(name, OUTCOMES.index("refused"), 0)
+
+    def _end(self, name, outcome, retry_after_ns):
+        with self._changed:
+            future, box, *_ = self._waiting.pop(name)
+        if outcome != 0:
+            future.set_exception(TaskError(OUTCOMES[outcome], retry_after_ns / 1e9))
+        elif box and "trouble" in box:
+            future.set_exception(box["trouble"])
+        else:
+            future.set_result(box["value"] if box else None)
+
+    def take(self):
+        ends, count = (_Completion * 64)(), 0
+        with self._changed:
+            if self.ends:
+                count = self.c.completions_next(self.ends, ends, len(ends))
+        for end in ends[:count]:
+            self._end(end.id, end.outcome, end.retry_after_ns)
+        return count > 0
+
+    def close(self):
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.wait_for(lambda: self._calls == 0)
+        self.c.executor_destroy(self.executor)
+        while self.take():
+            pass
+        with self._changed:
+            self.c.completions_destroy(self.ends)
+            self.ends = None
+
+
 class _Tasks:
     """What Executor and Loop have in common. Any thread."""
 
     def __init__(self, **options):
-        self._c = library()
         self._foreign = bool(options.get("foreign_runtime"))
-        self._executor = self._c.create(options)
-        self._ends = self._c.completions_create()
-        self._lock = threading.Lock()  # guards the next two
-        self._waiting = {}
-        self._last = 0
+        self._core = _Core(options)
+        self._c = self._core.c
 
     def submit(self, function, argument=None, **attributes):
-        """A future. `attributes` are type, is_long, priority, is_control, deadline_s, trace,
-        group."""
+        """A future. `attributes` are type, is_long, priority, is_control, deadline_s (from now; 0 =
+        none), trace, group."""
+        c_attributes = _Attributes(struct_size=ctypes.sizeof(_Attributes))
+        deadline_ns = attributes.pop("deadline_s", 0) * 1e9
+        # Away from 0, which would be none.
+        deadline_ns = math.floor(deadline_ns) if deadline_ns < 0 else math.ceil(deadline_ns)
+        _set(c_attributes, "deadline_ns", deadline_ns, "deadline_s in ns")
+        for key, value in attributes.items():
+            _set(c_attributes, key, value, key, "tasks have no such attribute")
+        pointer = ctypes.cast(argument, ctypes.c_void_p) if argument is not None else None
         future = concurrent.futures.Future()
         future.set_running_or_notify_cancel()
         run, box = self._native(function, argument)
-        with self._lock:
-            self._last += 1
-            name = self._last
-            self._waiting[name] = (future, run, box, argument)
-        c_attributes = _Attributes(struct_size=ctypes.sizeof(_Attributes))
-        c_attributes.deadline_ns = int(attributes.pop("deadline_s", 0) * 1e9)
-        for key, value in attributes.items():
-            if not hasattr(c_attributes, key):
-                raise TypeError(f"{key}: tasks have no such attribute")
-            setattr(c_attributes, key, int(value))
-        pointer = ctypes.cast(argument, ctypes.c_void_p) if argument is not None else None
-        status = self._c.completions_submit(self._ends, self._executor, ctypes.byref(c_attributes),
-                                            ctypes.cast(run, ctypes.c_void_p), pointer, name)
-        if status != 0:
-            self._end(name, 2, 0)
+        self._core.submit(c_attributes, ctypes.cast(run, ctypes.c_void_p), pointer,
+                          (future, box, run, argument))
         return future
 
     def run_async(self, function, argument=None, **attributes):
@@ -234,54 +328,30 @@ class _Tasks:
             raise TypeError("functions in Python take an executor with foreign_runtime=True")
         if argument is not None:
             raise TypeError("functions in Python take no argument; use a lambda")
-        box = {}
+        box, core = {}, self._core
 
         def run(_):
+            _in_task.of = core
             try:
                 box["value"] = function()
             except BaseException as trouble:  # noqa: B902  it goes into the future
                 box["trouble"] = trouble
+            finally:
+                _in_task.of = None
             return 0
         return RUN(run), box
 
-    def _end(self, name, outcome, retry_after_ns):
-        with self._lock:
-            future, _, box, _ = self._waiting.pop(name)
-        if outcome != 0:
-            future.set_exception(TaskError(OUTCOMES[outcome], retry_after_ns / 1e9))
-        elif box and "trouble" in box:
-            future.set_exception(box["trouble"])
-        else:
-            future.set_result(box["value"] if box else None)
-
-    def _take(self):
-        ends = (_Completion * 64)()
-        count = self._c.completions_next(self._ends, ends, len(ends))
-        for end in ends[:count]:
-            self._end(end.id, end.outcome, end.retry_after_ns)
-        return count > 0
-
-    def _destroy(self):
-        if self._executor:
-            self._c.executor_destroy(self._executor)
-            self._executor = None
-            while self._take():
-                pass
-
-    def _free(self):
-        if self._ends:
-            self._c.completions_destroy(self._ends)
-            self._ends = None
-
     @property
     def unfinished(self):
-        return self._c.executor_unfinished(self._executor)
+        with self._core as executor:
+            return self._c.executor_unfinished(executor)
 
     def group_stats(self, group):
         """The GroupStats of a group by its number; 0 = of the tasks in none."""
         stats = _GroupStats()
-        self._c.executor_group_stats(self._executor, group, ctypes.byref(stats),
-                                     ctypes.sizeof(stats))
+        with self._core as executor:
+            self._c.executor_group_stats(executor, group, ctypes.byref(stats),
+                                         ctypes.sizeof(stats))
         return GroupStats(stats.requests, stats.refused, stats.unfinished,
                           stats.service_ns / 1e9, stats.waited_ns / 1e9)
 
@@ -300,7 +370,9 @@ class _Tasks:
 
     def _file(self, function, *arguments):
         error = _Error()
-        if function(self._executor, *arguments, ctypes.byref(error)) != 0:
+        with self._core as executor:
+            status = function(executor, *arguments, ctypes.byref(error))
+        if status != 0:
             raise OSError(error.text.decode())
 
     def __enter__(self):
@@ -317,30 +389,36 @@ class Executor(_Tasks):
 
     def __init__(self, **options):
         super().__init__(**options)
-        self._wake_r, self._wake_w = os.pipe()
-        self._thread = threading.Thread(target=self._await, name="rubato", daemon=True)
+        wake_r, wake_w = os.pipe()
+        # Neither has a reference to this object, which is closed as it is collected.
+        self._thread = threading.Thread(target=_serve, args=(self._core, wake_r, wake_w),
+                                        name="rubato", daemon=True)
+        self._wake = weakref.finalize(self, os.write, wake_w, b"x")  # once
+        self._wake.atexit = False
         self._thread.start()
 
     async def run(self, function, argument=None, **attributes):
         return await self.run_async(function, argument, **attributes)
 
     def close(self):
-        """Finishes the tasks, for as long as the drain limit. Not in a task."""
-        if not self._executor:
-            return
-        os.write(self._wake_w, b"x")
+        """Finishes the tasks, for as long as the drain limit; again: nothing. Any thread; in a task
+        of this executor, or as a future calls back, it raises RuntimeError."""
+        if getattr(_in_task, "of", None) is self._core or \
+                threading.current_thread() is self._thread:
+            raise RuntimeError("close: not in a task or a callback of this executor")
+        self._wake()
         self._thread.join()
-        self._destroy()
-        self._free()
-        os.close(self._wake_r)
-        os.close(self._wake_w)
 
-    def _await(self):
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._c.completions_fd(self._ends), selectors.EVENT_READ)
-            selector.register(self._wake_r, selectors.EVENT_READ)
-            while not any(key.fd == self._wake_r for key, _ in selector.select()):
-                self._take()
+
+def _serve(core, wake_r, wake_w):
+    with selectors.DefaultSelector() as selector:
+        selector.register(core.c.completions_fd(core.ends), selectors.EVENT_READ)
+        selector.register(wake_r, selectors.EVENT_READ)
+        while not any(key.fd == wake_r for key, _ in selector.select()):
+            core.take()
+    core.close()
+    os.close(wake_r)
+    os.close(wake_w)
 
 
 class Loop(_Tasks):
@@ -352,14 +430,18 @@ class Loop(_Tasks):
             raise ValueError("workers: a loop has 1")
         super().__init__(in_loop=True, **options)
         self._loop = None
+        self._finalizer = weakref.finalize(self, self._core.close)
+        self._finalizer.atexit = False
 
     def fileno(self):
         """Readable when there is something to run."""
-        return self._c.executor_fd(self._executor)
+        with self._core as executor:
+            return self._c.executor_fd(executor)
 
     def run(self, budget_s=0.0002):
-        state = self._c.executor_run(self._executor, int(budget_s * 1e9))
-        while self._take():
+        with self._core as executor:
+            state = self._c.executor_run(executor, int(budget_s * 1e9))
+        while self._core.take():
             pass
         return state
 
@@ -368,7 +450,8 @@ class Loop(_Tasks):
         loop.add_reader(self.fileno(), self.run, budget_s)
 
     def close(self):
-        if self._loop is not None and self._executor:
-            self._loop.remove_reader(self.fileno())
-        self._destroy()
-        self._free()
+        """Runs the tasks to their ends, for as long as the drain limit; again: nothing."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.remove_reader(self.fileno())
+        self._core.close()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
 import ctypes
+import gc
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import tempfile
 import threading
 import time
 import unittest
+import weakref
 from pathlib import Path
 
 import rubato_executor
@@ -84,6 +86,15 @@ class Native(unittest.TestCase):
             with self.assertRaisesRegex(TaskError, "expired|failed"):
                 late.result(60)
 
+    def test_a_deadline_below_a_nanosecond_is_one(self):
+        self.counter.value = 50
+        with Executor(workers=1) as executor, self.assertRaisesRegex(TaskError, "expired"):
+            executor.submit(self.tasks.until_fifty, self.at, deadline_s=1e-12).result(60)
+
+    def test_a_deadline_out_of_range_is_named(self):
+        with Executor(workers=1) as executor, self.assertRaisesRegex(ValueError, "^deadline_s"):
+            executor.submit(self.tasks.add_one, self.at, deadline_s=1e10)
+
     def test_a_task_without_room_is_refused(self):
         with Executor(workers=1, max_tasks=1) as executor:
             long = executor.submit(self.tasks.until_fifty, self.at)
@@ -152,11 +163,102 @@ class Native(unittest.TestCase):
                 time.sleep(0.05)
         return self.fail("no profile")
 
+    def test_after_close_each_call_raises(self):
+        for made in (Executor(workers=1), Loop()):
+            made.close()
+            made.close()
+            for call in (lambda: made.submit(self.tasks.add_one, self.at), lambda: made.unfinished,
+                         lambda: made.group_stats(0), lambda: made.trace(True),
+                         lambda: made.record(True), made.write_profile):
+                with self.assertRaisesRegex(RuntimeError, "^the executor is closed$"):
+                    call()
+        for call in (made.run, made.fileno):
+            with self.assertRaisesRegex(RuntimeError, "^the executor is closed$"):
+                call()
+
+    def test_close_beside_calls(self):
+        def submit(executor, futures, begun):
+            with self.assertRaisesRegex(RuntimeError, "closed"):
+                while True:
+                    futures.append(executor.submit(self.tasks.add_one, self.at))
+                    executor.group_stats(0)
+                    begun.set()
+        for _ in range(20):
+            executor, futures, begun = Executor(workers=1), [], threading.Event()
+            threads = [threading.Thread(target=submit, args=(executor, futures, begun))]
+            threads += [threading.Thread(target=executor.close) for _ in range(2)]
+            threads[0].start()
+            begun.wait()
+            for thread in threads[1:]:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertTrue(all(future.done() for future in futures))
+
+    def test_close_in_a_task_or_a_callback_raises(self):
+        told = []
+        with Executor(workers=1, foreign_runtime=True) as executor:
+            with self.assertRaisesRegex(RuntimeError, "close: not in a task"):
+                executor.submit(executor.close).result(60)
+            goes_on = threading.Event()
+            future = executor.submit(goes_on.wait)
+            future.add_done_callback(lambda _: told.append(self.trouble(executor.close)))
+            goes_on.set()
+        self.assertIn("close: not in a task", told[0])
+
+    def trouble(self, function):
+        try:
+            function()
+        except RuntimeError as trouble:
+            return str(trouble)
+        return ""
+
+    def test_what_is_dropped_is_closed(self):
+        before = set(threading.enumerate())
+        future = Executor(workers=1).submit(self.tasks.add_one, self.at)
+        gc.collect()
+        for thread in set(threading.enumerate()) - before:
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+        self.assertIsNone(future.result(0))
+        future = Loop().submit(self.tasks.add_one, self.at)
+        gc.collect()
+        self.assertIsNone(future.result(0))
+
+    def test_what_is_not_submitted_is_not_kept(self):
+        def task():
+            return 1
+        with Executor(workers=1, foreign_runtime=True) as executor:
+            with self.assertRaisesRegex(TypeError, "colour"):
+                executor.submit(task, colour=1)
+            with self.assertRaisesRegex(ValueError, "^type: -1 is not in 0 .. 4294967295$"):
+                executor.submit(task, type=-1)
+            with self.assertRaises(ctypes.ArgumentError):
+                executor.submit(self.tasks.add_one, task)
+            held, task = weakref.ref(task), None
+            gc.collect()
+            self.assertIsNone(held())
+
+    def test_an_option_out_of_range_is_named_as_it_was_given(self):
+        with self.assertRaisesRegex(ValueError, "^workers: -1 is not in 0"):
+            Executor(workers=-1)
+        with self.assertRaisesRegex(ValueError, "^batch: weight: -1 is not in 0"):
+            Executor(groups=[Group("batch", weight=-1)])
+
     def test_bad_options_are_one_line(self):
         with self.assertRaisesRegex(ValueError, "nothing"):
             Executor(policy="nothing")
-        with self.assertRaisesRegex(TypeError, "colour"):
-            Executor(colour=1)
+        for option, value in (("colour", 1), ("policy", 5), ("workers", "4"), ("type_names", 5),
+                              ("overload_set", "x")):
+            with self.assertRaisesRegex(TypeError, f"^{option}: "):
+                Executor(**{option: value})
+        with Executor() as executor, self.assertRaisesRegex(TypeError, "^cancellation: "):
+            executor.submit(self.tasks.add_one, self.at, cancellation=5)
+
+    def test_an_option_may_be_a_fraction(self):
+        Executor(overload_budget=0.5).close()
+        with self.assertRaisesRegex(ValueError, "overload_budget"):
+            Executor(overload_budget=-0.5)
 
 
 if __name__ == "__main__":

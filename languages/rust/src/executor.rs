@@ -2,6 +2,7 @@
 //! The executor: closures in, handles out. The calls into the library are C.
 use crate::ffi;
 use std::any::Any;
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::future::Future;
@@ -279,8 +280,29 @@ impl<T> Future for Handle<T> {
     }
 }
 
+thread_local! {
+    // The executor whose task, or whose task's end, the thread runs; null = none.
+    static RUNS: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+// Returns what it was. Not inlined, so that the variable's address is not kept across a switch, after
+// which the thread may be another.
+#[inline(never)]
+fn set_runs(executor: *mut c_void) -> *mut c_void {
+    RUNS.with(|runs| runs.replace(executor))
+}
+
+// Calls what may switch.
+fn switching<T>(call: impl FnOnce() -> T) -> T {
+    let task_of = set_runs(std::ptr::null_mut());
+    let value = call();
+    set_runs(task_of);
+    value
+}
+
 // What the library holds for a task.
 struct Job<F, T> {
+    executor: *mut c_void,
     function: Option<F>,
     value: Option<std::thread::Result<T>>,
     shared: Arc<Shared<T>>,
@@ -290,7 +312,9 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
     unsafe extern "C" fn run(job: *mut c_void) -> c_int {
         let job = &mut *job.cast::<Self>();
         let function = job.function.take().expect("a task runs once");
+        set_runs(job.executor);
         let value = catch_unwind(AssertUnwindSafe(function));
+        set_runs(std::ptr::null_mut());
         let status = if value.is_ok() { 0 } else { -1 };
         job.value = Some(value);
         status
@@ -298,9 +322,15 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
 
     unsafe extern "C" fn done(job: *mut c_void, outcome: c_int, retry_after_ns: i64) {
         let job = Box::from_raw(job.cast::<Self>());
+        let task_of = set_runs(job.executor);
+        job.end(outcome, retry_after_ns);
+        set_runs(task_of);
+    }
+
+    fn end(self, outcome: c_int, retry_after_ns: i64) {
         let retry_after = Duration::from_nanos(retry_after_ns.max(0) as u64);
         let error = |outcome| TaskError { outcome, retry_after, panic: None };
-        let result = match (job.value, outcome) {
+        let result = match (self.value, outcome) {
             (Some(Ok(value)), _) => Ok(value),
             (Some(Err(panic)), _) => Err(TaskError { panic: Some(panic), ..error(Outcome::Failed) }),
             (None, 3) => Err(error(Outcome::Expired)),
@@ -308,7 +338,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
             (None, _) => Err(error(Outcome::Refused)),
         };
         // A waker that panics must not unwind into the library.
-        let _ = catch_unwind(AssertUnwindSafe(|| job.shared.end(result)));
+        let _ = catch_unwind(AssertUnwindSafe(|| self.shared.end(result)));
     }
 }
 
@@ -332,7 +362,9 @@ fn told(how: impl FnOnce(&mut ffi::Error) -> c_int) -> io::Result<()> {
 }
 
 /// Workers of its own, which run closures by a scheduling policy. To drop it blocks until the tasks
-/// have ended (the drain limit at the longest); not in a task.
+/// have ended (the drain limit at the longest). In one of its own tasks, which may have the last
+/// `Arc` of it, it does not block: another thread finishes the tasks, for which the end of the process
+/// does not wait.
 pub struct Executor(*mut c_void);
 
 // SAFETY: the library allows these calls on any thread.
@@ -341,8 +373,16 @@ unsafe impl Sync for Executor {}
 
 impl Drop for Executor {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the executor any more.
-        unsafe { ffi::rubato_executor_destroy(self.0) }
+        if RUNS.with(Cell::get) != self.0 {
+            // SAFETY: nobody else has the executor any more, and this is not a worker of it.
+            return unsafe { ffi::rubato_executor_destroy(self.0) };
+        }
+        let address = self.0 as usize; // a pointer is not Send
+        std::thread::Builder::new()
+            .name("rubato-drop".into())
+            // SAFETY: as above.
+            .spawn(move || unsafe { ffi::rubato_executor_destroy(address as *mut c_void) })
+            .expect("a thread that ends the executor");
     }
 }
 
@@ -404,16 +444,14 @@ impl Executor {
         let state = Mutex::new(State { result: None, waker: None });
         let shared = Arc::new(Shared { state, ended: Condvar::new() });
         let handle = Handle(Arc::clone(&shared));
-        let job = Box::into_raw(Box::new(Job { function: Some(function), value: None, shared }));
+        let job = Job { executor: self.0, function: Some(function), value: None, shared };
+        let job = Box::into_raw(Box::new(job));
         // SAFETY: `done` takes the job back, once; if the task is not submitted, that is done here.
         unsafe {
-            let status = ffi::rubato_executor_submit(
-                self.0,
-                &attributes.to_c(),
-                Job::<F, T>::run,
-                Some(Job::<F, T>::done),
-                job.cast(),
-            );
+            let c = attributes.to_c();
+            let (run, done) = (Job::<F, T>::run, Job::<F, T>::done);
+            let submit = || ffi::rubato_executor_submit(self.0, &c, run, Some(done), job.cast());
+            let status = switching(submit);
             if status != 0 {
                 Job::<F, T>::done(job.cast(), 2, 0);
             }
@@ -542,7 +580,7 @@ pub struct Ended;
 /// The code after it may run on another thread: the caller holds no lock guard, and no reference to
 /// a thread-local value (of `LocalKey::with` or `std::thread::current`, say) across the call.
 pub unsafe fn checkpoint() -> Result<(), Ended> {
-    if std::thread::panicking() || ffi::rubato_checkpoint() == 0 {
+    if std::thread::panicking() || switching(|| ffi::rubato_checkpoint()) == 0 {
         Ok(())
     } else {
         Err(Ended)

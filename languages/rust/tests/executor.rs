@@ -126,6 +126,51 @@ fn what_is_too_much_is_refused_and_its_closure_dropped() {
     first.join().unwrap();
 }
 
+// Each waits behind a task that waits for the caller, who then drops his reference.
+fn drop_behind_a_task(last: impl FnOnce(&Executor, Arc<Executor>)) {
+    let executor = Arc::new(one_worker());
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&goes_on);
+    let first = executor.spawn(&Attributes::default(), move || {
+        while !seen.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+    });
+    last(&executor, Arc::clone(&executor));
+    let behind = executor.spawn(&Attributes::default(), || "ran");
+    drop(executor);
+    goes_on.store(true, Ordering::Relaxed);
+    first.join().unwrap();
+    assert_eq!(behind.join().unwrap(), "ran");
+}
+
+#[test]
+fn the_last_reference_may_go_in_a_task() {
+    drop_behind_a_task(|executor, last| {
+        executor.spawn(&Attributes::default(), move || {
+            // SAFETY: no guard, no thread-local.
+            let _ = unsafe { checkpoint() };
+            drop(last);
+        });
+    });
+}
+
+#[test]
+fn the_last_reference_may_go_with_a_task_that_does_not_start() {
+    drop_behind_a_task(|executor, last| {
+        let cancellation = Cancellation::new();
+        let attributes =
+            Attributes { cancellation: Some(cancellation.clone()), ..Default::default() };
+        executor.spawn(&attributes, move || drop(last));
+        cancellation.cancel();
+    });
+}
+
+#[test]
+fn the_last_reference_may_be_a_value_that_nobody_takes() {
+    drop_behind_a_task(|executor, last| drop(executor.spawn(&Attributes::default(), || last)));
+}
+
 #[test]
 fn a_bad_option_is_one_line() {
     let error = Executor::new(&Options { policy: "nothing".into(), ..Options::default() });
