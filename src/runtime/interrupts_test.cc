@@ -36,6 +36,7 @@
 #include "runtime/fiber_local.h"
 #include "runtime/testing/foreign.h"
 #include "runtime/testing/letter_app.h"
+#include "runtime/waiting.h"
 
 namespace rubato {
 namespace {
@@ -633,6 +634,48 @@ TEST_P(Interrupts, short_requests_run_to_their_end_between) {
   EXPECT_EQ(server.receive(slow, 2), "L\n");
   EXPECT_TRUE(server.stop());
   EXPECT_EQ(server.runtime->stats().requests, 2001u);
+}
+
+// Slices that are shorter than what it takes to begin and to end one.
+class OwnTimer : public Interrupts {
+ protected:
+  LetterServer& make_with_short_slices(const char* policy) {
+    LetterServer& server = make(policy);
+    server.options.policy_settings = {{server.options.policy == "ps" ? "quantum" : "fixed_quantum",
+                                       "1us"}};
+    return server;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(By, OwnTimer, ::testing::Values(PreemptMechanism::kTimer), name_of);
+
+TEST_P(OwnTimer, requests_that_have_just_begun_are_not_cut) {
+  constexpr uint64_t kRequests = 1000;
+  LetterServer& server = make_with_short_slices("ps");
+  start(server, [](uintptr_t) { return false; });
+  call_all(server, std::string(kRequests, 'S'));
+  EXPECT_TRUE(server.stop());
+  EXPECT_LT(server.runtime->stats().preemptions, kRequests / 4);
+}
+
+TEST_P(OwnTimer, interrupts_leave_time_to_requests_that_wait_for_each_other) {
+  constexpr int kEach = 200;
+  const std::string requests(50, 'M');
+  LetterServer& server = make_with_short_slices("synergy");
+  waiting::Mutex mutex;
+  uint64_t locked = 0;
+  server.app.on('M') = [&](Request&) {
+    for (int i = 0; i < kEach; ++i) {
+      EXPECT_EQ(mutex.lock({}), Wake::kWoken);
+      ++locked;
+      mutex.unlock();
+    }
+  };
+  start(server);
+  call_all(server, requests);
+  EXPECT_TRUE(server.stop());
+  EXPECT_EQ(locked, requests.size() * kEach);
+  const RuntimeStats stats = server.runtime->stats();
+  EXPECT_LT(stats.preemptions + stats.preemptions_avoided + stats.preemptions_deferred, locked);
 }
 
 }  // namespace

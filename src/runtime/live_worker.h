@@ -155,7 +155,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     if (carried) static_cast<void>(exchange_preempt_depth(depth));
     LiveWorker& worker = here();
     worker.preempt_disabled_ = forbidden;
-    back_to_application(worker);
+    back_to_application(worker, false);
     return true;
   }
 
@@ -181,7 +181,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     if (carried) static_cast<void>(exchange_preempt_depth(depth));
     LiveWorker& worker = here();
     worker.preempt_disabled_ = forbidden;
-    back_to_application(worker);
+    back_to_application(worker, false);
     return true;
   }
 
@@ -256,7 +256,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
         worker.resume(*request);
       } else if (worker.core_.start(*request)) {
         if (worker.may_run_long(*request)) context.datapath.push();
-        back_to_application(worker);
+        back_to_application(worker, false);
         return request;
       }
     }
@@ -397,7 +397,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   }
 
   // The last call before code of the request goes on, on the running worker. `may_end`: no slice
-  // was ended on the way here. May switch.
+  // ended or began on the way here. May switch.
   [[gnu::always_inline]] static void back_to_application(LiveWorker& worker, bool may_end = true) {
     if (!worker.preempter_.asynchronous()) return worker.enter_application();
     back_to_interruptible(worker, may_end && !preemption_disabled());

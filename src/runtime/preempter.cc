@@ -38,7 +38,11 @@ void Preempter::interrupted_at_work() {
 }
 
 Answer Preempter::interrupted(bool may_leave) {
-  if (timer_ != nullptr) timer_went_off();
+  if (timer_ != nullptr) {
+    const Instant at = now();
+    if (timer_expiry_ <= at) pace_.came(at - timer_expiry_);
+    timer_went_off();
+  }
   return state().interrupt(may_leave);
 }
 
@@ -77,15 +81,18 @@ void Preempter::timer_went_off() {
   if (now() + kTimerSlack >= slice_.end()) static_cast<void>(state().request(state().look()));
 }
 
-// Handles a timer that went off while the runtime was at work, or, if `counts`, a slice that is as
-// good as over.
-void Preempter::look_at_timer(bool counts) {
+// Handles a timer that went off while the runtime was at work, and a slice that is as good as over.
+// Where it cannot end, another interrupt comes for it.
+void Preempter::look_at_timer(bool may_leave) {
   if (timer_ == nullptr) return;
-  const bool over = counts && now() + kTimerSlack >= slice_.end();
-  if (over || timer_fired_.load(std::memory_order_relaxed)) timer_went_off();
+  if (may_leave && now() + kTimerSlack >= slice_.end()) return timer_went_off();
+  if (!timer_fired_.load(std::memory_order_relaxed)) return;
+  timer_fired_.store(false, std::memory_order_relaxed);
+  timer_expiry_ = Instant::never();
 }
 
-// Arms the timer for the end of the running slice, or for the next try to end it.
+// Arms the timer for the end of the running slice, or for the next try to end it. The request gets
+// some time of a slice that the runtime's work has used up.
 void Preempter::arm_timer() {
   if (timer_ == nullptr) return;
   const Instant at = now();
@@ -96,7 +103,9 @@ void Preempter::arm_timer() {
   } else {
     if (state().look().phase() != PreemptPhase::kArmed) return;
     retry_ = kRetryFirst;
+    if (wanted <= at + kTimerSlack) wanted = at + retry_;
   }
+  wanted = std::max(wanted, at + pace_.shortest());
   if (timer_expiry_ != Instant::never() && timer_expiry_ <= wanted + kTimerSlack) return;
   timer_->arm(wanted - at);
   timer_expiry_ = wanted;

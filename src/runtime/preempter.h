@@ -29,6 +29,7 @@
 #include "mechanism/preempt/timer.h"
 #include "runtime/options.h"
 #include "runtime/current_worker.h"
+#include "runtime/interrupt_pace.h"
 #include "runtime/slice_clock.h"
 
 namespace rubato {
@@ -82,7 +83,7 @@ class Preempter {
   // `may_leave` false. So at most one slice is ended per way back: if a slice is shorter than the
   // time it takes to begin one, the request would otherwise never make progress. A further
   // preemption is put off; so is that of an interrupt that comes after the last look, and finds the
-  // region.
+  // region. A slice that begins here has not been the request's yet, whatever its timer says.
   bool resume_application(CurrentWorker& current, bool may_leave);
 
  private:
@@ -101,7 +102,7 @@ class Preempter {
 
   PreemptState& state() { return slice_.slot().state; }
   void timer_went_off();
-  void look_at_timer(bool counts);
+  void look_at_timer(bool may_leave);
   void arm_timer();
   void put_off();
 
@@ -112,6 +113,7 @@ class Preempter {
   std::unique_ptr<WorkerTimer> timer_;       // null unless the worker has a timer of its own
   Instant timer_expiry_ = Instant::never();  // never = it is not armed
   Nanos retry_ = kRetryFirst;
+  InterruptPace pace_;
   std::atomic<int64_t> stuck_{0};  // see leave_if_stuck(); 0 = nothing was found
   std::atomic<bool> timer_fired_{false};  // while the runtime was at work; handler and worker
 };
