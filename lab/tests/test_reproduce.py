@@ -30,6 +30,14 @@ def run_at(load, policy="synergy", lost=0):
     return simulator.Run(fake_sim.report(policy, load, 1000, lost))
 
 
+class Runs(unittest.TestCase):
+    def test_outcomes_are_those_of_one_seed(self):
+        report = fake_sim.report("altocumulus", 0.9, 1000, 0)
+        report["simulation"] = {"seeds": 3}
+        report["outcomes"] = {"limit_us": 10.0, "moved": 600, "harmful": 3}
+        self.assertEqual(simulator.Run(report).outcomes(), {"moved": 200, "harmful": 1})
+
+
 class InMemory:
     """A simulator without processes."""
 

@@ -148,7 +148,7 @@ def group(costs, size):
 def _judge_twelfth(sim):
     where = "VIII-D, Fig. 12"
     periods = (40, 200, 1000)
-    moves = {ns: run.report["outcomes"] for ns, run in zip(periods, concurrently(
+    moves = {ns: run.outcomes() for ns, run in zip(periods, concurrently(
         [lambda ns=ns: sim.run(judged(ns), load=0.9) for ns in periods]))}
 
     def part(ns, *kinds):

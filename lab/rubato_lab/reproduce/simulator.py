@@ -121,6 +121,13 @@ class Run:
         gone = self.report["lost"] + self.report["refused"]
         return gone / max(1, self.report["requests"])
 
+    def outcomes(self):
+        """Of --outcomes: how many requests per seed, by what moving them did."""
+        counts = {kind: count for kind, count in self.report["outcomes"].items()
+                  if kind != "limit_us"}
+        seeds = self.report["simulation"]["seeds"]
+        return {kind: count / seeds for kind, count in counts.items()}
+
     def avoided(self):
         """The share of expired slices that did not end in a preemption; None without any."""
         kept = self.counters["preemptions_avoided"]
