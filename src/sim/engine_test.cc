@@ -179,7 +179,7 @@ TEST(Engine, a_policy_is_asked_with_the_service_before_the_poll_at_the_end_of_a_
     setup.costs.preemption.receive_read = Nanos(200);
     setup.costs.worker.clock = WorkerClock::kReadings;
     setup.costs.worker.fresh_fiber = price(later);
-    const Outcome outcome = run<Las>(setup, {.quantum = Nanos(2000)});
+    const Outcome outcome = run<Las>(setup, {.quantum = Nanos(1930)});
     EXPECT_EQ(outcome.counters.preemptions, 1u) << later;
     EXPECT_EQ(outcome.counters.preemptions_avoided, 1u) << later;
   }
