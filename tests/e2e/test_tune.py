@@ -127,7 +127,7 @@ class Tune(unittest.TestCase):
                             ("searched", "fcfs cfcfs ps; ")):
             self.assertIn(said, line_of(text, label))
         self.assertRegex(line_of(text, "searched"), r"\d+ runs of 20000 requests")
-        ranked = re.findall(r"(?m)^#   (\S+) +(\w+)", text)
+        ranked = re.findall(r"(?m)^#   (\S+) \(\S+\) +(\w+)", text)
         self.assertEqual({policy for _, policy in ranked}, {"fcfs", "cfcfs", "ps"})
         self.assertEqual(ranked, sorted(ranked, key=lambda rank: float(rank[0])))
 
