@@ -114,19 +114,17 @@ std::string clients_text(const Replications& runs, size_t number) {
 }
 
 // Of the servers from `first` on, which are those of one group.
-std::string group_text(const Replications& runs, const ServerGroup& group, size_t number,
-                       size_t first) {
+std::string group_text(const Replications& runs, const ServerGroup& group, double busy_share,
+                       size_t number, size_t first) {
   const std::vector<ServerOutcome>& all = runs.pooled.servers;
   uint64_t served = 0, refused = 0, lost = 0;
   size_t least = first, most = first;
-  double sum = 0;
   for (size_t i = first; i < first + group.count; ++i) {
     served += all[i].served;
     refused += all[i].refused;
     lost += all[i].lost;
     if (all[i].busy_share < all[least].busy_share) least = i;
     if (all[i].busy_share > all[most].busy_share) most = i;
-    sum += all[i].busy_share;
   }
   const auto busy = [&](size_t server) {
     return cell(runs, fmt::format("/servers/{}/utilization", server), all[server].busy_share,
@@ -135,16 +133,16 @@ std::string group_text(const Replications& runs, const ServerGroup& group, size_
   return fmt::format(
       "servers {} x {}: {} with {} workers, busy {} % ({} to {}), served {}, refused {}, lost {}\n",
       group.name, group.count, group.policy, group.setup.workers,
-      cell(runs, fmt::format("/server_groups/{}/utilization", number), sum / group.count,
-           busy_text),
+      cell(runs, fmt::format("/server_groups/{}/utilization", number), busy_share, busy_text),
       busy(least), busy(most), served, refused, lost);
 }
 
 std::string servers_text(const WorldSpec& spec, const Replications& runs) {
+  const std::vector<ServerGroupOutcome> groups = server_groups(spec, runs.pooled);
   std::string text;
   size_t next = 0;
-  for (size_t number = 0; number < spec.servers.size(); ++number) {
-    text += group_text(runs, spec.servers[number], number, next);
+  for (size_t number = 0; number < groups.size(); ++number) {
+    text += group_text(runs, spec.servers[number], groups[number].busy_share, number, next);
     next += spec.servers[number].count;
   }
   return text;
@@ -163,7 +161,7 @@ std::string verdict_lines(const WorldOutcome& outcome) {
                                  verdict_text(outcome.steadiness),
                                  time_text(outcome.start_up.micros()), left_out);
   const std::string reason = invalid_reason(outcome);
-  return reason.empty() ? text : text + "INVALID run: " + reason + "\n";
+  return reason.empty() ? text : text + invalid_text(reason);
 }
 
 std::string timeline_text(const WorldSpec& spec, const GroupOutcome& group, uint32_t seeds) {

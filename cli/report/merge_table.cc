@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cli/sim/sim_text.h"
@@ -36,11 +37,15 @@ Row row_of(const std::string& name, const Histogram& h, const std::string& at,
                             h.percentile(99.9).micros(), h.percentile(99.99).micros()};
   Row row{name, h.count(), {}, time_text(h.max().micros())};
   for (size_t i = 0; i < kKeys.size(); ++i) {
-    row.cells.push_back(time_text(figures[i]));
-    if (confidence == nullptr) continue;
+    if (confidence == nullptr) {
+      row.cells.push_back(time_text(figures[i]));
+      continue;
+    }
     const Json::json_pointer path(at + "/latency_us/" + kKeys[i]);
     const bool known = confidence->contains(path) && (*confidence)[path].is_number();
-    row.cells.back() += "+-" + (known ? time_text((*confidence)[path].get<double>()) : "?");
+    const double half_width = known ? (*confidence)[path].get<double>()
+                                    : std::numeric_limits<double>::infinity();
+    row.cells.push_back(with_interval(figures[i], half_width, time_text));
   }
   return row;
 }

@@ -52,10 +52,8 @@ Status fit_groups(ExecutorOptions& options) {
   std::set<std::string> names;
   for (TaskGroup& group : options.groups) {
     if (group.name.empty()) return Error{"group: its name is empty"};
-    if (!names.insert(group.name).second) {
-      return Error{"group " + group.name + ": there are two of that name"};
-    }
     const std::string of = "group " + group.name + ": ";
+    if (!names.insert(group.name).second) return Error{of + "there are two of that name"};
     if (Status good = check_weight(of + "weight ", group.weight); !good.ok()) return good;
     const uint32_t most = options.runtime.inbox_capacity;
     if (group.max_tasks == 0) group.max_tasks = most;

@@ -33,8 +33,7 @@ class Intervals {
       for (const CallBatch& batch : kept) parts.push_back(part_of(ratio, batch));
       put(at + "/" + ratio.name, sim::estimate_ratio(std::move(parts)).half_width);
     }
-    std::vector<sim::Batch> times;
-    for (const CallBatch& batch : kept) times.push_back(batch.times);
+    const std::vector<sim::Batch> times = times_of(kept);
     add_latency(at, times, sim::kAllTypes, group.latency);
     for (size_t i = 0; i < group.types.size(); ++i) {
       add_latency(at + type_at(i), times, i, group.types[i].second);

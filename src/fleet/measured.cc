@@ -24,12 +24,6 @@ bool is_stationary(const WorldSpec& spec) {
          std::none_of(spec.clients.begin(), spec.clients.end(), changes);
 }
 
-std::vector<Batch> times_of(std::span<const CallBatch> batches) {
-  std::vector<Batch> times;
-  for (const CallBatch& batch : batches) times.push_back(batch.times);
-  return times;
-}
-
 void add(sim::Progress& sum, const sim::Progress& other) {
   sum.arrived += other.arrived;
   sum.done += other.done;
@@ -170,6 +164,12 @@ sim::Steadiness judge(const WorldSpec& spec, const WorldOutcome& outcome) {
 }
 
 }  // namespace
+
+std::vector<Batch> times_of(std::span<const CallBatch> batches) {
+  std::vector<Batch> times;
+  for (const CallBatch& batch : batches) times.push_back(batch.times);
+  return times;
+}
 
 std::vector<Batch> server_batches(const WorldOutcome& outcome, size_t first, size_t count) {
   std::vector<Batch> batches(outcome.servers[first].marks.size() - 1 - outcome.first_batch);

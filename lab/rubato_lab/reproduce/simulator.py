@@ -123,10 +123,9 @@ class Run:
 
     def outcomes(self):
         """Of --outcomes: how many requests per seed, by what moving them did."""
-        counts = {kind: count for kind, count in self.report["outcomes"].items()
-                  if kind != "limit_us"}
         seeds = self.report["simulation"]["seeds"]
-        return {kind: count / seeds for kind, count in counts.items()}
+        return {kind: count / seeds for kind, count in self.report["outcomes"].items()
+                if kind != "limit_us"}
 
     def avoided(self):
         """The share of expired slices that did not end in a preemption; None without any."""
