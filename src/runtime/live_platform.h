@@ -200,8 +200,7 @@ class LivePlatform {
   [[gnu::noinline]] void note_blocked(const Request& request) {
     const auto blocker = context_.meter.blocker(request.arrived, request.started);
     if (blocker.held < RecentSlices::kWorthNoting) return;
-    stats().blocked.note(std::min(request.type, kRequestTypes - 1),
-                         std::min(blocker.type, kRequestTypes - 1), blocker.held);
+    stats().blocked.note(type_slot(request.type), type_slot(blocker.type), blocker.held);
   }
   // Only a drain past its limit abandons requests of a client that is still there.
   void note_abandoned(const Request& request) {

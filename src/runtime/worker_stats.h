@@ -21,7 +21,9 @@
 
 namespace rubato {
 
-inline constexpr uint32_t kRequestTypes = 256;  // types above share the last entry
+inline constexpr uint32_t kRequestTypes = 256;
+// Where the statistics of a type are: types above share the last place.
+constexpr uint32_t type_slot(uint32_t type) { return std::min(type, kRequestTypes - 1); }
 
 // The counts that policies see, of the group whose requests went through their queues.
 struct ServedStats {
@@ -114,7 +116,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
 
   // Called by the worker itself; allocates on the first request of a type.
   TypeStats& of_type(uint32_t type) {
-    const uint32_t slot = type < kRequestTypes ? type : kRequestTypes - 1;
+    const uint32_t slot = type_slot(type);
     TypeStats* stats = types_[slot].load(std::memory_order_relaxed);
     return stats != nullptr ? *stats : make(slot);
   }
@@ -144,7 +146,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
 
   // Any thread; null = this worker has seen none. The release is in make().
   const TypeStats* find_type(uint32_t type) const {
-    return types_[std::min(type, kRequestTypes - 1)].load(std::memory_order_acquire);
+    return types_[type_slot(type)].load(std::memory_order_acquire);
   }
   // One beyond the last type that this worker has seen. Any thread; relaxed.
   uint32_t types_end() const { return types_end_.load(std::memory_order_relaxed); }
