@@ -11,9 +11,6 @@
 namespace rubato::fleet {
 namespace {
 
-constexpr std::pair<const char*, double> kPercentiles[] = {
-    {"p50", 50}, {"p90", 90}, {"p99", 99}, {"p999", 99.9}};
-
 std::string clients_at(size_t number) { return "/clients/" + std::to_string(number); }
 std::string servers_at(size_t number) { return "/servers/" + std::to_string(number); }
 std::string groups_at(size_t number) { return "/server_groups/" + std::to_string(number); }
@@ -67,9 +64,10 @@ class Intervals {
     };
     constexpr auto kLatency = sim::Measure::kLatency;
     add("mean", pooled.mean_ns(), sim::mean_interval(batches, type, kLatency));
-    for (const auto& [name, percent] : kPercentiles) {
-      add(name, static_cast<double>(pooled.percentile(percent).count()),
-          sim::percentile_interval(batches, type, kLatency, pooled, percent));
+    const auto intervals = sim::percentile_intervals(batches, type, kLatency, pooled);
+    for (size_t i = 0; i < intervals.size(); ++i) {
+      const auto& [key, percent] = sim::kReportedPercentiles[i];
+      add(key, static_cast<double>(pooled.percentile(percent).count()), intervals[i]);
     }
   }
 
@@ -103,7 +101,7 @@ void for_each_figure(const WorldSpec& spec, const WorldOutcome& run,
   const auto latency = [&f](const std::string& at, const Histogram& h) {
     const auto figure = [&h](double us) { return h.empty() ? std::nan("") : us; };
     f(at + "/latency_us/mean", figure(h.mean_ns() / 1e3));
-    for (const auto& [name, percent] : kPercentiles) {
+    for (const auto& [name, percent] : sim::kReportedPercentiles) {
       f(at + "/latency_us/" + name, figure(h.percentile(percent).micros()));
     }
   };

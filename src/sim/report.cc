@@ -105,8 +105,6 @@ std::vector<TypeOutcome> sums_of(std::span<const Batch> batches, size_t types) {
 // the batches, `whole` what the figures are of.
 void add_intervals(SimReport& report, const std::string& at, std::span<const Batch> batches,
                    size_t type, const TypeOutcome& pooled, const TypeOutcome& whole) {
-  constexpr std::pair<const char*, double> kPercentiles[] = {
-      {"p50", 50}, {"p90", 90}, {"p99", 99}, {"p999", 99.9}};
   constexpr size_t kLast = buckets::kCount - 1;
   const auto add = [&](Measure measure, const char* what, const Histogram& sum,
                        const Histogram& histogram, double unit) {
@@ -120,10 +118,12 @@ void add_intervals(SimReport& report, const std::string& at, std::span<const Bat
     constexpr Interval kAny{-kUnknown, kUnknown, false};
     put("mean", histogram.mean_ns(),
         saturated ? kAny : mean_interval(batches, type, measure));
-    for (const auto& [name, percent] : kPercentiles) {
+    const auto intervals = percentile_intervals(batches, type, measure, sum);
+    for (size_t i = 0; i < intervals.size(); ++i) {
+      const auto& [key, percent] = kReportedPercentiles[i];
       const auto figure = static_cast<double>(histogram.percentile(percent).count());
       const bool cut = saturated && figure >= static_cast<double>(buckets::low_of(kLast));
-      put(name, figure, cut ? kAny : percentile_interval(batches, type, measure, sum, percent));
+      put(key, figure, cut ? kAny : intervals[i]);
     }
   };
   add(Measure::kLatency, "/latency_us/", pooled.latency, whole.latency, 1e3);

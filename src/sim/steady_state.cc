@@ -27,9 +27,6 @@ constexpr double kSaturated = 0.98;
 // The work that came may miss what is offered by so much of the spare capacity: a wait is about
 // in proportion to the inverse of that.
 constexpr double kWorkTolerance = 0.1;
-// Where what exceeds a percentile came in one burst, the shares of batches say little of it, but
-// those that exceed lower percentiles do: no interval ends before one of theirs.
-constexpr double kLowerPercentiles[] = {50, 90, 99};
 // What exceeds an interval is read from the run too, so it must be that much of what exceeds the
 // percentile: bursts fewer than some ten tell nothing of those that did not come.
 constexpr double kLeastBeyond = 1.0 / 3;
@@ -255,15 +252,17 @@ Interval mean_interval(std::span<const Batch> batches, size_t type, Measure meas
   return {mean.ratio - mean.half_width, mean.ratio + mean.half_width, mean.correlated};
 }
 
-Interval percentile_interval(std::span<const Batch> batches, size_t type, Measure measure,
-                             const Histogram& pooled, double percent) {
-  Interval interval = interval_alone(batches, type, measure, pooled, percent);
-  for (const double lower : kLowerPercentiles) {
-    if (lower >= percent) break;
-    const Interval least = interval_alone(batches, type, measure, pooled, lower);
-    interval.high = std::max(interval.high, least.high);
+// Where what exceeds a percentile came in one burst, the shares of batches say little of it, but
+// those that exceed lower percentiles do.
+std::array<Interval, kReportedPercentiles.size()> percentile_intervals(
+    std::span<const Batch> batches, size_t type, Measure measure, const Histogram& pooled) {
+  std::array<Interval, kReportedPercentiles.size()> all;
+  double least = -kUnknown;
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i] = interval_alone(batches, type, measure, pooled, kReportedPercentiles[i].percent);
+    least = all[i].high = std::max(all[i].high, least);
   }
-  return interval;
+  return all;
 }
 
 const char* verdict_name(RunState verdict) {

@@ -12,6 +12,7 @@
 // al., ACM TOMACS 15, 2005).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,8 +52,17 @@ struct Interval {
 inline constexpr size_t kAllTypes = SIZE_MAX;
 enum class Measure : uint8_t { kLatency, kSlowdown };
 Interval mean_interval(std::span<const Batch> batches, size_t type, Measure measure);
-Interval percentile_interval(std::span<const Batch> batches, size_t type, Measure measure,
-                             const Histogram& pooled, double percent);
+
+// What reports have, rising, by its key in JSON.
+struct ReportedPercentile {
+  const char* key;
+  double percent;
+};
+inline constexpr std::array<ReportedPercentile, 4> kReportedPercentiles{
+    {{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p999", 99.9}}};
+// Of these; none ends before that of a lower one.
+std::array<Interval, kReportedPercentiles.size()> percentile_intervals(
+    std::span<const Batch> batches, size_t type, Measure measure, const Histogram& pooled);
 
 enum class RunState : uint8_t { kSteady, kNotSteady, kOverloaded };
 const char* verdict_name(RunState verdict);
