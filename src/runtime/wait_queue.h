@@ -25,7 +25,8 @@ class WaitQueue {
     WaitQueue& queue_;
   };
 
-  // Asks look(), guarded, whether the caller need not wait: a Wake, or kNone. May switch.
+  // Asks look(), guarded, whether the caller need not wait: a Wake, or kNone. May switch, but is
+  // not preempted: a stop takes those that wait out of the queue (WaitPort::forsake), no others.
   template <class Look>
   Wake wait(const WaitLimit& limit, Look&& look) {
     Waiter waiter;
@@ -33,6 +34,7 @@ class WaitQueue {
   }
   template <class Look>
   Wake wait(Waiter& waiter, const WaitLimit& limit, Look&& look) {
+    const PreemptDisableGuard no_preemption;
     {
       const Guard guard(*this);
       if (const Wake at_once = look(); at_once != Wake::kNone) return at_once;

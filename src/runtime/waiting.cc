@@ -53,16 +53,13 @@ Wake wait_fd(int fd, uint32_t events, const WaitLimit& limit, uint32_t& came, in
   WaitPort* const port = port_here();
   if (port == nullptr) return poll_on_thread(fd, events, limit.deadline, came, error);
   Waiter waiter;
-  {
-    const PreemptDisableGuard no_preemption;
-    error = port->reactor().watch(waiter, fd, events);
-  }
+  const PreemptDisableGuard no_preemption;  // as in WaitQueue::wait()
+  error = port->reactor().watch(waiter, fd, events);
   if (error != 0) {
     came = events;
     return error == EPERM ? Wake::kWoken : Wake::kRefused;
   }
   const Wake why = waiter.wait(limit);
-  const PreemptDisableGuard no_preemption;
   port->reactor().unwatch(waiter);
   came = why == Wake::kWoken ? waiter.events : 0;
   if (why == Wake::kRefused) error = EAGAIN;
