@@ -74,16 +74,13 @@ std::string overflow_line(uint64_t latencies) {
 std::string figure_text(const SloFigure& figure) {
   if (figure.count == 0) return figure.metric + ": none was measured";
   const std::string limit = fmt::format(" (limit {})", limit_text(figure.kind, figure.limit));
-  std::string text = figure.metric + " ";
-  if (figure.kind == FigureKind::kShare) {
-    text += fmt::format("{:.3g}", figure.figure);
-  } else {
-    const auto number = figure.kind == FigureKind::kLatency ? time_text : ratio_text;
-    text += number(figure.figure);
-    if (std::isinf(figure.half_width)) return text + "+-?" + limit;
-    if (figure.half_width > 0) text += "+-" + number(figure.half_width);
-  }
-  return text + limit;
+  const auto number = [&](double value) {
+    if (figure.kind == FigureKind::kShare) return fmt::format("{:.3g}", value);
+    return figure.kind == FigureKind::kLatency ? time_text(value) : ratio_text(value);
+  };
+  const std::string text = figure.metric + " " + number(figure.figure);
+  if (std::isinf(figure.half_width)) return text + "+-?" + limit;
+  return text + (figure.half_width > 0 ? "+-" + number(figure.half_width) : "") + limit;
 }
 
 std::string name_of_all(const std::vector<std::string>& types) {

@@ -25,6 +25,14 @@ Status parse_share(const std::string& text, double& share) {
   return Done{};
 }
 
+Status parse_figure(const std::string& metric, SloTarget& target) {
+  if (parse_metric(metric + "_latency", target).ok()) return Done{};
+  target = refused_target(kCoarsest);
+  if (metric == target.metric) return Done{};
+  Status known = parse_metric(metric, target);
+  return known.ok() ? known : Error{known.error() + ", and refused"};
+}
+
 // Half of the interval over the figure; infinite if nothing is known of it.
 double relative_width(const SloTarget& target, const sim::SimReport& report) {
   const SloFigure figure = figure_of(target, report);
@@ -43,9 +51,7 @@ Status parse_precision(const std::string& text, Precision& precision) {
     }
     SloTarget target;
     const std::string metric = part.substr(0, equals);
-    if (!parse_metric(metric + "_latency", target)) {
-      if (Status known = parse_metric(metric, target); !known) return known;
-    }
+    if (Status known = parse_figure(metric, target); !known) return known;
     if (Status parsed = parse_share(part.substr(equals + 1), target.limit); !parsed) return parsed;
     for (const SloTarget& other : precision.targets) {
       if (other.metric == target.metric) return Error{"names " + target.metric + " twice"};
@@ -68,7 +74,7 @@ Precision precision_for(const Slo& slo) {
 }
 
 bool Sufficiency::reached_by(const sim::SimReport& report) {
-  if (report.steadiness.verdict == sim::RunState::kOverloaded) return true;
+  if (report.steadiness.is_final) return true;
   const bool was_precise = was_precise_;
   was_precise_ = is_precise(report);
   return was_precise && was_precise_ && report.requests >= kLeastRequests;

@@ -3,8 +3,8 @@
 // Precision: how well some figures of a run are to be known before it ends, as `--until
 // METRIC=SHARE,...` has it. A plain value; pure functions, safe on every thread.
 //
-// METRIC is one of --slo (planning/slo.h), or p99 for p99_latency. SHARE, as 5% or 0.05, is half of
-// the figure's interval of 95 % confidence over the figure.
+// METRIC is one of --slo (planning/slo.h), refused among them, or p99 for p99_latency. SHARE, as 5%
+// or 0.05, is half of the figure's interval of 95 % confidence over the figure.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ Precision precision_for(const Slo& slo);
 
 // Whether a run has told enough, asked with its reports so far. One that is steady and precise has
 // if it was so the last time too, for a run that ends at the first time ends too often where chance
-// made it look good, and not before kLeastRequests, where that is worst. One that is overloaded has
-// at once: it never comes to an end. Requires targets of types that the reports have.
+// made it look good, and not before kLeastRequests, where that is worst. One that is overloaded for
+// good has at once: it never comes to an end. Requires targets of types that the reports have.
 class Sufficiency {
  public:
   static constexpr uint64_t kLeastRequests = 450'000;

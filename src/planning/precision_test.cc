@@ -84,10 +84,11 @@ TEST(Precision, refuses_with_one_line) {
   EXPECT_EQ(error_of("p99=0"), "takes a share of the figure of 0.01% to 100%, as 5%, not '0'");
   const std::string there_is =
       "; there is mean, p50, p90, p99 or p999 with _latency or _slowdown, of all requests or of "
-      "one type, as get:p99_latency";
+      "one type, as get:p99_latency, and refused";
   EXPECT_EQ(error_of("p98=5%"), "has no metric 'p98'" + there_is);
-  EXPECT_EQ(error_of("refused=5%"), "has no metric 'refused'" + there_is);
+  EXPECT_EQ(error_of("get:refused=5%"), "has no metric 'get:refused'" + there_is);
   EXPECT_EQ(error_of("p98_latency=5%"), "has no metric 'p98_latency'" + there_is);
+  EXPECT_EQ(error_of("refused=5%,refused=1%"), "names refused twice");
   EXPECT_EQ(error_of("p99=5%,p99_latency=1%"), "names p99_latency twice");
 }
 
@@ -126,6 +127,35 @@ TEST(Precision, intervals_of_a_markov_queue_hold_the_exact_figures) {
   std::printf("%.0f requests per run\n", static_cast<double>(requests) / seeds);
   for (const auto& [name, figure] : exact) expect_covers(name.c_str(), coverage[name], figure);
   EXPECT_GE(static_cast<double>(steady), std::floor(0.9 * seeds));
+}
+
+// One runs and four wait: M/M/1/5, whose share of arrivals that find it full is known.
+TEST(Precision, a_run_goes_on_until_the_refused_are_known) {
+  const double exact = 0.1 * std::pow(0.9, 5) / (1 - std::pow(0.9, 6));
+  Coverage refused;
+  const uint32_t seeds = seeds_or(8);
+  for (uint32_t seed = 1; seed <= seeds; ++seed) {
+    sim::Setup setup = sim::ideal(1, "exp-10", 0.9, 3'000'000);
+    setup.costs.queue_capacity = 4;
+    setup.seed = seed * 1000;
+    const Precision precision = precision_of("refused=5%");
+    const sim::SimReport report = run_until(precision, "cfcfs", setup);
+    const SloFigure found = figure_of(precision.targets.front(), report);
+    EXPECT_LE(found.half_width, 0.05 * found.figure);
+    EXPECT_LT(report.requests, 3'000'000u);
+    refused.add(found.figure, found.half_width, exact);
+  }
+  expect_covers("refused", refused, exact);
+}
+
+// AQM refuses nobody for its patience of 100 ms: queues grow for twice the least run, which is none
+// of a server that is overloaded for good.
+TEST(Precision, a_run_goes_on_until_a_plan_to_refuse_works) {
+  sim::Setup setup = sim::ideal(8, "exp-1", 1.1, 20'000'000);
+  setup.refusal_rule.emplace();
+  const sim::SimReport report = run_until(precision_of("p99=5%"), "cfcfs", setup);
+  EXPECT_EQ(report.steadiness.verdict, sim::RunState::kSteady);
+  EXPECT_NEAR(report.refused_share, 1 - 1 / 1.1, 0.01);
 }
 
 // M/G/1: Pollaczek and Khinchine. Of processor sharing in the limit of short quanta: the mean

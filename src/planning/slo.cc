@@ -123,7 +123,30 @@ Status parse_metric(const std::string& text, SloTarget& target) {
   return Error{"has no metric '" + text + "'; there is " + kMetrics};
 }
 
+namespace {
+
+// A limit of 0 is for the requests that were seen: one that failed is enough.
+SloFigure share_of_failures(const SloTarget& target, const sim::SimReport& report) {
+  const RunReport& run = report.run;
+  SloFigure figure{target.metric, target.kind, target.limit, 0, 0, run.requests, SloVerdict::kMet};
+  if (run.requests > 0) {
+    figure.figure = static_cast<double>(run.refused + run.lost) / static_cast<double>(run.requests);
+  }
+  if (target.limit > 0) {
+    figure.half_width = half_width(report, "/simulation/lost_share") +
+                        half_width(report, "/simulation/refused_share");
+  }
+  return figure;
+}
+
+}  // namespace
+
+SloTarget refused_target(double limit) {
+  return {"refused", "", Statistic::kMean, FigureKind::kShare, limit};
+}
+
 SloFigure figure_of(const SloTarget& target, const sim::SimReport& report) {
+  if (target.kind == FigureKind::kShare) return share_of_failures(target, report);
   const bool latency = target.kind == FigureKind::kLatency;
   const RunReport& run = report.run;
   SloFigure figure{target.metric, target.kind, target.limit, 0, 0, measured(run), SloVerdict::kMet};
@@ -158,12 +181,11 @@ SloVerdict verdict_of(const SloFigure& figure) {
 // Of the figure and so many half-widths of its interval.
 double ratio_of(const SloFigure& figure, double half_widths) {
   if (figure.count == 0) return std::numeric_limits<double>::infinity();
-  if (figure.kind != FigureKind::kShare) {
-    const double distance = half_widths == 0 ? 0 : half_widths * figure.half_width;
-    return std::max(figure.figure + distance, 0.0) / figure.limit;
-  }
-  if (figure.figure > figure.limit) return kRefusedRatio * (1 + figure.figure);
-  return figure.limit > 0 ? figure.figure / figure.limit : 0;
+  const double distance = half_widths == 0 ? 0 : half_widths * figure.half_width;
+  const double end = std::max(figure.figure + distance, 0.0);
+  if (figure.kind != FigureKind::kShare) return end / figure.limit;
+  if (end > figure.limit) return kRefusedRatio * (1 + end);
+  return figure.limit > 0 ? end / figure.limit : 0;
 }
 
 }  // namespace
@@ -219,11 +241,7 @@ SloResult judge(const Slo& slo, const sim::SimReport& report) {
   for (const SloTarget& target : slo.targets) {
     result.figures.push_back(figure_of(target, report));
   }
-  const RunReport& run = report.run;
-  const double failed = static_cast<double>(run.refused + run.lost);
-  result.figures.push_back({"refused", FigureKind::kShare, slo.refused,
-                            run.requests > 0 ? failed / static_cast<double>(run.requests) : 0, 0,
-                            run.requests, SloVerdict::kMet});
+  result.figures.push_back(figure_of(refused_target(slo.refused), report));
   if (report.steadiness.verdict == sim::RunState::kOverloaded && slo.refused == 0) {
     result.verdict = SloVerdict::kMissed;
     result.worst_ratio = result.figure_ratio = result.least_ratio = kOverloadedRatio;

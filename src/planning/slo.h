@@ -72,6 +72,9 @@ inline constexpr double kRefusedRatio = 1e9;
 // The least ratio of a run whose queues grow: how late its requests are depends on its length.
 inline constexpr double kOverloadedRatio = 100;
 
+// The share of requests that were lost or refused.
+SloTarget refused_target(double limit);
+
 // The figure that a target is of. Requires a type that the report has.
 SloFigure figure_of(const SloTarget& target, const sim::SimReport& report);
 

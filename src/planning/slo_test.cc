@@ -133,6 +133,21 @@ TEST(Slo, is_unsure_while_the_limit_lies_within_the_interval_of_several_seeds) {
   EXPECT_DOUBLE_EQ(judge(slo_of("get:p99_latency=240us"), seeds).worst_ratio, 0.5);
 }
 
+TEST(Slo, the_share_that_failed_has_the_interval_of_the_lost_and_of_the_refused) {
+  sim::SimReport some = report();
+  some.run.refused = 101;  // a tenth
+  some.confidence = {{"/simulation/lost_share", 0.01}, {"/simulation/refused_share", 0.02}};
+  EXPECT_EQ(judge(slo_of("refused=0.14"), some).verdict, SloVerdict::kMet);
+  EXPECT_EQ(judge(slo_of("refused=0.12"), some).verdict, SloVerdict::kUnsure);
+  EXPECT_EQ(judge(slo_of("refused=0.08"), some).verdict, SloVerdict::kUnsure);
+  EXPECT_EQ(judge(slo_of("refused=0.06"), some).verdict, SloVerdict::kMissed);
+  EXPECT_EQ(judge(slo_of("p50_latency=1s"), some).verdict, SloVerdict::kMissed) << "none may";
+  const SloResult unsure = judge(slo_of("refused=0.12"), some);
+  EXPECT_GT(unsure.worst_ratio, kRefusedRatio);
+  EXPECT_NEAR(unsure.figure_ratio, 0.1 / 0.12, 1e-9);
+  EXPECT_NEAR(unsure.least_ratio, 0.07 / 0.12, 1e-9);
+}
+
 TEST(Slo, warns_of_percentiles_that_rest_on_few_requests) {
   EXPECT_EQ(thin_evidence(slo_of("get:p99_latency=1ms,mean_latency=1us"), report(), 1000), "");
   // One of the 1000 gets lies beyond its p99.9.

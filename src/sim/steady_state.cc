@@ -157,7 +157,7 @@ std::optional<std::string> overload_of(std::span<const Batch> batches, const Run
   }
   if (growth == 0) return std::nullopt;
   return "requests come faster than they are served: " + digits(100 * growth) +
-         " % of them pile up or are refused";
+         (facts.refuses_by_plan ? " % of them pile up" : " % of them pile up or are refused");
 }
 
 std::optional<std::string> learning_of(std::span<const Batch> batches, const RunFacts& facts) {
@@ -286,7 +286,7 @@ bool is_stationary(const WorkloadSpec& workload) {
 Steadiness judge_steadiness(std::span<const Batch> batches, const RunFacts& facts) {
   RUBATO_CHECK(!batches.empty());
   if (auto overload = overload_of(batches, facts)) {
-    return {RunState::kOverloaded, {std::move(*overload)}};
+    return {RunState::kOverloaded, {std::move(*overload)}, !facts.refuses_by_plan};
   }
   Steadiness found;
   for (auto reason : {learning_of(batches, facts), work_of(batches, facts)}) {

@@ -70,6 +70,7 @@ const char* verdict_name(RunState verdict);
 struct Steadiness {
   RunState verdict = RunState::kSteady;
   std::vector<std::string> reasons;  // of a verdict that is not kSteady
+  bool is_final = false;  // overloaded, and neither refusals by plan nor more cores can end it
 };
 
 // Does the rate of its requests stay the same?

@@ -230,8 +230,9 @@ class Precision(unittest.TestCase):
         self.assertRegex(done.stdout, "(?m)^not steady: the policy learns from the first 50000")
 
     def test_mistakes_are_one_line(self):
-        for args, named in ((["--until", "p99=5us"], "as 5%"), (["--until", "p98=5%"], "'p98'"),
-                            (["--until", "refused=5%"], "no metric 'refused'; there is mean"),
+        for args, named in ((["--until", "p99=5us"], "as 5%"),
+                            (["--until", "get:refused=5%"], "no metric 'get:refused'"),
+                            (["--until", "p98=5%"], "no metric 'p98'; there is mean"),
                             (["--until", "frob:p99=5%"], "no type 'frob'"),
                             (["--until", "p99=5%", "--requests", "5"], "--requests"),
                             (["--until", "p99=5%", "--phase", "1ms:exp-1"], "--phase"),
