@@ -60,6 +60,17 @@ void add_flow_options(CommandLine& command, SimOptions& o) {
              "Flow i has a share in proportion to 1/i^R; 0 is equal shares");
 }
 
+// As many as there are, unless another number is asked for; what comes again is no news.
+void count_recorded(SimOptions& o) {
+  const uint64_t recorded = recorded_requests(o.setup.workload);
+  if (!o.requests_given) o.setup.requests = recorded;
+  if (o.setup.requests <= recorded) return;
+  fmt::print(stderr,
+             "rubato: --requests {}: only {} were recorded, which come again; intervals count "
+             "them once\n",
+             o.setup.requests, recorded);
+}
+
 // The times come from a file, and so does the rate unless another is asked for.
 void read_trace(SimOptions& o) {
   WorkloadSpec& workload = o.setup.workload;
@@ -67,6 +78,7 @@ void read_trace(SimOptions& o) {
   Result<std::vector<Nanos>> times = parse_trace(read_file("--arrivals", path));
   if (!times) bad_value("--arrivals", times.error());
   workload.times = std::move(*times);
+  count_recorded(o);
   if (o.load_given || o.rate > 0) return;
   const Nanos span = workload.times.back() - workload.times.front();
   o.rate = static_cast<double>(workload.times.size() - 1) / span.seconds();
@@ -81,15 +93,9 @@ void use_recorded(SimOptions& o, const char* option, std::shared_ptr<const Reque
   if (trace->first() == trace->last()) bad_value(option, "has no two requests at different times");
   o.arrivals = "recorded";
   if (!o.load_given && o.rate == 0) o.rate = trace->rate_rps();
-  if (!o.requests_given) o.setup.requests = trace->requests();
-  if (o.setup.requests > trace->requests()) {
-    fmt::print(stderr,
-               "rubato: --requests {}: only {} were recorded, which come again; intervals count "
-               "them once\n",
-               o.setup.requests, trace->requests());
-  }
   if (o.seeds > 1) workload.trace_block = TraceReplay::usual_block(*trace);
   workload.trace = std::move(trace);
+  count_recorded(o);
 }
 
 void read_recording(SimOptions& o) {

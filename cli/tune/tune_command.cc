@@ -82,7 +82,7 @@ void finish_options(const CommandLine& command, TuneOptions& o) {
   finish_model(o.sim);
   if (o.sim.rate <= 0) bad_value("--rate", "is required: the requests per second to serve");
   const sim::Setup& setup = o.sim.setup;
-  if (o.sim.requests_given || setup.workload.trace != nullptr) return;
+  if (o.sim.requests_given || recorded_requests(setup.workload) > 0) return;
   const uint64_t wanted = requests_for(o.sim.slo, types_of(setup.workload), setup.warmup);
   o.sim.setup.requests = std::clamp(wanted, kLeastRequests, kMostRequests);
 }

@@ -78,12 +78,12 @@ void for_each_figure(Report& report, bool all, F&& f) {
   }
 }
 
-// The batches of which intervals are made: of a trace those of its first pass.
+// The batches of which intervals are made: of what is recorded those of the first pass.
 std::span<const Batch> first_pass(const Setup& setup, const Outcome& outcome) {
   const auto kept = std::span<const Batch>(outcome.batches).subspan(outcome.first_batch);
-  const RequestTrace* const trace = setup.workload.trace.get();
-  if (trace == nullptr) return kept;
-  const auto within = [trace](const Batch& b) { return b.end.arrived <= trace->requests(); };
+  const uint64_t recorded = recorded_requests(setup.workload);
+  if (recorded == 0) return kept;
+  const auto within = [recorded](const Batch& b) { return b.end.arrived <= recorded; };
   return {kept.begin(), std::find_if_not(kept.begin(), kept.end(), within)};
 }
 
@@ -307,7 +307,7 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
   run.wall_s = outcome.wall_s;
   run.cost_model = setup.costs.name;
   report.learning = outcome.learning;
-  if (setup.workload.trace != nullptr) report.recorded = setup.workload.trace->requests();
+  report.recorded = recorded_requests(setup.workload);
   if (!outcome.batches.empty()) {
     const uint64_t first = outcome.batches[outcome.first_batch].begin.arrived;
     report.start_up = first > 0 ? first - 1 : 0;  // a batch begins with the request itself

@@ -51,7 +51,7 @@ struct SimReport {
   Steadiness steadiness;   // the worst of all seeds
   uint64_t start_up = 0;   // requests at the begin that the figures leave out; the first seed's
   uint64_t learning = 0;   // that the policy learns from before it has a plan
-  uint64_t recorded = 0;   // requests of the trace that the runs are of; 0 = they are of none
+  uint64_t recorded = 0;   // as recorded_requests(workload) has it
   std::vector<ReachedPrecision> until;  // if the run went on until it knew that
   uint32_t bounded = 0;        // seeds that ended for the most requests that they may have
   uint64_t most_requests = 0;  // which are so many for each
@@ -66,7 +66,7 @@ inline constexpr const char* kOverloaded = "overloaded";
 
 // Leaves policy, workload, arrivals, machine, version and settings to the caller. A run that ended
 // early is not valid, nor is one in which requests come faster than they are served. Without
-// batches there are no intervals, and the run counts as steady. A trace that starts over says
+// batches there are no intervals, and the run counts as steady. A recording that starts over says
 // nothing new: intervals are those of its first pass, and infinite where few batches are within it.
 SimReport make_report(const Setup& setup, const Outcome& outcome);
 

@@ -118,17 +118,30 @@ Setup replay(uint64_t recorded, uint64_t requests) {
   return setup;
 }
 
-double replayed_half_width(uint64_t requests, const std::string& path) {
-  const Setup setup = replay(20'000, requests);
+// The same arrivals, with services that are drawn.
+Setup arrivals_of(const Setup& replayed) {
+  Setup setup = ideal(1, "exp-1", 0.5, replayed.requests);
+  setup.workload.arrivals.shape = ArrivalShape::kTrace;
+  TraceCursor cursor(replayed.workload.trace);
+  while (const auto request = cursor.next()) setup.workload.times.push_back(request->at);
+  return setup;
+}
+
+double replayed_half_width(uint64_t requests, const std::string& path, bool arrivals = false) {
+  const Setup requested = replay(20'000, requests);
+  const Setup setup = arrivals ? arrivals_of(requested) : requested;
   return half_width(make_report(setup, simulate("cfcfs", {}, setup).value()), path);
 }
 
 TEST(SimReport, a_trace_that_starts_over_counts_once_in_intervals) {
-  for (const char* path : {"/latency_us/mean", "/latency_us/p99", "/slowdown/p50"}) {
-    const double once = replayed_half_width(20'000, path);
-    EXPECT_GT(once, 0) << path;
-    EXPECT_GT(replayed_half_width(40'000, path), 0.8 * once) << path;
-    EXPECT_TRUE(std::isinf(replayed_half_width(800'000, path))) << path;  // batches are longer
+  for (const bool arrivals : {false, true}) {
+    for (const char* path : {"/latency_us/mean", "/latency_us/p99", "/slowdown/p50"}) {
+      const double once = replayed_half_width(20'000, path, arrivals);
+      EXPECT_GT(once, 0) << path;
+      EXPECT_GT(replayed_half_width(40'000, path, arrivals), 0.8 * once) << path;
+      // Batches are longer.
+      EXPECT_TRUE(std::isinf(replayed_half_width(800'000, path, arrivals))) << path;
+    }
   }
   EXPECT_TRUE(std::isinf(replayed_half_width(800'000, "/achieved_rps")));
 }

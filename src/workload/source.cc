@@ -150,6 +150,11 @@ std::vector<RequestType> types_of(const WorkloadSpec& spec) {
   return types;
 }
 
+uint64_t recorded_requests(const WorkloadSpec& spec) {
+  if (spec.trace != nullptr) return spec.trace->requests();
+  return spec.arrivals.shape == ArrivalShape::kTrace ? spec.times.size() : 0;
+}
+
 double mean_rate(const WorkloadSpec& spec) { return spec.rate; }
 
 double mean_service_ns(const WorkloadSpec& spec) {

@@ -73,6 +73,9 @@ Status validate(const WorkloadSpec& spec);
 // name are one type; its service time is that of the first mix it is in.
 std::vector<RequestType> types_of(const WorkloadSpec& spec);
 
+// Requests, or arrivals, that are recorded and come again after the last; 0 = none are.
+uint64_t recorded_requests(const WorkloadSpec& spec);
+
 // Of the time before the first phase change.
 double mean_rate(const WorkloadSpec& spec);
 double mean_service_ns(const WorkloadSpec& spec);

@@ -155,6 +155,11 @@ class Figures(unittest.TestCase):
                 file.writelines(f"{i * 10}\n" for i in range(100))
             run = report(*SMALL, "--workload", "fixed-1", "--arrivals", "trace:" + times)
             self.assertAlmostEqual(run["offered_rps"], 1e5)
+            many = sim(*SMALL, "--workload", "fixed-1", "--arrivals", "trace:" + times)
+            self.assertIn("only 100 were recorded, which come again", many.stderr)
+            once = report(*SMALL[:4], "--workload", "fixed-1", "--arrivals",
+                          "trace:" + times)
+            self.assertEqual(once["simulation"]["requests"], 100)
             requests = os.path.join(folder, "requests")
             with open(requests, "w", encoding="ascii") as file:
                 file.writelines(f"{i * 10},2,short,{i % 3}\n" for i in range(100))
