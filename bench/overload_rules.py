@@ -13,7 +13,7 @@ import json
 import subprocess
 import sys
 
-CONTROLS = ("none", "aqm", "gradient", "cinnamon", "dagor")
+CONTROLS = ("none", "aqm", "gradient", "gradient2", "cinnamon", "dagor")
 MIX = "short:exp(5ms):95,long:exp(100ms):5"
 
 

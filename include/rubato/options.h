@@ -65,6 +65,8 @@ enum rubato_overload {
   // it refuses requests below a priority that falls while they wait for longer than the target
   // delay, as WeChat does
   RUBATO_OVERLOAD_DAGOR = 5,
+  // it limits the requests inside by how their latency compares with the usual one, as Netflix does
+  RUBATO_OVERLOAD_GRADIENT2 = 6,
 };
 
 // Where requests come from.
@@ -183,7 +185,7 @@ typedef struct rubato_options {
   // Handlers belong to a runtime with threads of its own (Python, Go, Java): each runs on its
   // worker's thread and stack, from its start to its end; 0 or 1; off by default.
   uint32_t foreign_runtime;
-  // Settings of gradient, cinnamon or dagor, "name=value" each.
+  // Settings of gradient, gradient2, cinnamon or dagor, "name=value" each.
   const char* const* overload_set;
   size_t overload_set_count;
   // File of a trace of what the workers do, for Perfetto, from the start; empty = none.

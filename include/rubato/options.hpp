@@ -63,6 +63,8 @@ enum class Overload : uint32_t {
   // it refuses requests below a priority that falls while they wait for longer than the target
   // delay, as WeChat does
   kDagor = RUBATO_OVERLOAD_DAGOR,
+  // it limits the requests inside by how their latency compares with the usual one, as Netflix does
+  kGradient2 = RUBATO_OVERLOAD_GRADIENT2,
 };
 
 // Where requests come from.
@@ -169,7 +171,7 @@ struct Options {
   // Handlers belong to a runtime with threads of its own (Python, Go, Java): each runs on its
   // worker's thread and stack, from its start to its end.
   bool foreign_runtime = false;
-  // Settings of gradient, cinnamon or dagor.
+  // Settings of gradient, gradient2, cinnamon or dagor.
   std::map<std::string, std::string> overload_set{};
   // File of a trace of what the workers do, for Perfetto, from the start; empty = none.
   std::string trace_file = "";

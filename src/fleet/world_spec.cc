@@ -58,7 +58,9 @@ bool uses_priorities(const ServerGroup& group) {
     return setting.first == "levels" && setting.second != "1";
   };
   const auto goes_by_levels = [](const auto& limits) {
-    return !std::is_same_v<std::decay_t<decltype(limits)>, overload::GradientSettings>;
+    using Limits = std::decay_t<decltype(limits)>;
+    return !std::is_same_v<Limits, overload::GradientSettings> &&
+           !std::is_same_v<Limits, overload::Gradient2Settings>;
   };
   const auto& limiter = group.setup.limiter;
   return std::any_of(group.settings.begin(), group.settings.end(), has_levels) ||

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Limiter: what a server of many workers takes in by a rule that limits it as a whole
-// (GradientRule, CinnamonRule, DagorRule). It counts what the rule wants to know, asks it at the
-// end of each window, and applies the limits that it decided. sched::Core calls it, in every host:
+// (GradientRule, Gradient2Rule, CinnamonRule, DagorRule). It counts what the rule wants to know,
+// asks it at the end of each window, and applies the limits that it decided. sched::Core calls it,
+// in every host:
 //
 //   admits    a request has come; false = it is refused
 //   starts    an admitted one gets a worker; false = it has waited too long, `leaves` follows
@@ -37,12 +38,14 @@
 #include "metrics/buckets.h"
 #include "overload/cinnamon_rule.h"
 #include "overload/dagor_rule.h"
+#include "overload/gradient2_rule.h"
 #include "overload/gradient_rule.h"
 #include "overload/load_window.h"
 
 namespace rubato::overload {
 
-using LimiterSettings = std::variant<GradientSettings, CinnamonSettings, DagorSettings>;
+using LimiterSettings =
+    std::variant<GradientSettings, Gradient2Settings, CinnamonSettings, DagorSettings>;
 
 // Where one thread plays all workers.
 struct OneThread {
@@ -152,7 +155,7 @@ class Limiter {
   template <class T>
   using Cell = typename Platform::template Cell<T>;
   using Count = typename Platform::template Count<int64_t>;
-  using Rule = std::variant<GradientRule, CinnamonRule, DagorRule>;
+  using Rule = std::variant<GradientRule, Gradient2Rule, CinnamonRule, DagorRule>;
   static constexpr Nanos kLongestRetry = Nanos::seconds(1);
 
   size_t size() const { return by_latency_ ? buckets::kCount : kLevels; }
@@ -185,6 +188,9 @@ class Limiter {
   static Rule make_rule(const LimiterSettings& settings, uint64_t seed) {
     if (const auto* gradient = std::get_if<GradientSettings>(&settings)) {
       return GradientRule(*gradient, seed);
+    }
+    if (const auto* gradient = std::get_if<Gradient2Settings>(&settings)) {
+      return Gradient2Rule(*gradient, seed);
     }
     if (const auto* cinnamon = std::get_if<CinnamonSettings>(&settings)) {
       return CinnamonRule(*cinnamon, seed);

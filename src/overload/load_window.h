@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LoadWindow: what a server did between two decisions of a rule that limits what it takes in
-// (gradient_rule.h, cinnamon_rule.h, dagor_rule.h), and Limits, what such a rule decides. The
+// (GradientRule, Gradient2Rule, CinnamonRule, DagorRule), and Limits, what such a rule decides. The
 // Limiter (limiter.h) counts the one and applies the other. Plain values.
 //
 // Priorities are compound, as DAGOR's (Zhou et al., SoCC 2018, section 4.2.2) and Cinnamon's: a
@@ -53,6 +53,15 @@ struct LoadWindow {
     int64_t sum = 0;
     for (const int64_t count : latencies) sum += count;
     return sum;
+  }
+  // Of latencies. Requires one.
+  double mean_ns() const {
+    double sum = 0;
+    for (size_t i = 0; i < latencies.size(); ++i) {
+      if (latencies[i] == 0) continue;
+      sum += static_cast<double>(latencies[i]) * static_cast<double>(buckets::middle_of(i));
+    }
+    return sum / static_cast<double>(finished());
   }
   // Of latencies. Requires one.
   Nanos percentile(double percent) const {

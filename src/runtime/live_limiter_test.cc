@@ -68,6 +68,17 @@ TEST(LiveLimiter, lets_no_more_in_than_its_greatest_limit_whoever_decides) {
   EXPECT_GT(workers.limiter().report().decisions, 10u);
 }
 
+TEST(LiveLimiter, lets_no_more_in_than_is_usual_whoever_decides) {
+  overload::Gradient2Settings settings;
+  settings.least = 1;
+  settings.most = 3;
+  settings.update_every = Nanos::micros(50);
+  const Workers workers(settings);
+  EXPECT_LE(workers.most_inside(), 3);
+  EXPECT_EQ(workers.limiter().inside(), 0);
+  EXPECT_GT(workers.limiter().report().decisions, 10u);
+}
+
 TEST(LiveLimiter, counts_every_request_that_comes_to_any_worker) {
   overload::DagorSettings settings;
   settings.window = Nanos::seconds(3600);

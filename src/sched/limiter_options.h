@@ -18,6 +18,7 @@ namespace rubato {
 template <class F>
 void for_each_limiter_rule(F&& f) {
   f.template operator()<overload::GradientRule>();
+  f.template operator()<overload::Gradient2Rule>();
   f.template operator()<overload::CinnamonRule>();
   f.template operator()<overload::DagorRule>();
 }
@@ -44,6 +45,8 @@ inline Result<std::optional<overload::LimiterSettings>> limiter_settings(
   switch (options.overload) {
     case Overload::kGradient:
       return wrapped(read_limiter<overload::GradientRule>({}, options.overload_settings));
+    case Overload::kGradient2:
+      return wrapped(read_limiter<overload::Gradient2Rule>({}, options.overload_settings));
     case Overload::kCinnamon: {
       overload::CinnamonSettings settings;
       settings.longest_wait = options.refusal_rule.refuse_delay();
@@ -60,7 +63,7 @@ inline Result<std::optional<overload::LimiterSettings>> limiter_settings(
     case Overload::kCredits: break;
   }
   if (options.overload_settings.empty()) return Settings();
-  return Error{"overload_set: needs --overload gradient, cinnamon or dagor"};
+  return Error{"overload_set: needs --overload gradient, gradient2, cinnamon or dagor"};
 }
 
 }  // namespace rubato

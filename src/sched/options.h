@@ -27,7 +27,7 @@ enum class PreemptionClock : uint8_t { kSelf, kTimerCore, kEmbedded };
 enum class Idle : uint8_t { kAdaptive, kSpin };
 
 // What an overloaded server does.
-enum class Overload : uint8_t { kNone, kAqm, kCredits, kGradient, kCinnamon, kDagor };
+enum class Overload : uint8_t { kNone, kAqm, kCredits, kGradient, kCinnamon, kDagor, kGradient2 };
 
 inline constexpr std::array kClassifyChoices{
     OptionChoice{"feedback", "the application alone, at any time"},
@@ -63,6 +63,8 @@ inline constexpr std::array kOverloadChoices{
                              " finds from the flow through the queue, as Uber does"},
     OptionChoice{"dagor", "it refuses requests below a priority that falls while they wait for"
                           " longer than the target delay, as WeChat does"},
+    OptionChoice{"gradient2", "it limits the requests inside by how their latency compares with the"
+                              " usual one, as Netflix does"},
 };
 constexpr std::span<const OptionChoice> choices_of(Overload) { return kOverloadChoices; }
 
@@ -217,7 +219,7 @@ void SchedulerOptions::visit_overload(SchedulerOptions& o, V& v) {
                "share of a worker's time that may go into refusing requests (aqm)"},
     o.refusal_rule.budget);
   v(OptionInfo{"credits_set", "", 0, 0, "settings of the credits"}, o.credits_settings);
-  v(OptionInfo{"overload_set", "", 0, 0, "settings of gradient, cinnamon or dagor"},
+  v(OptionInfo{"overload_set", "", 0, 0, "settings of gradient, gradient2, cinnamon or dagor"},
     o.overload_settings);
 }
 

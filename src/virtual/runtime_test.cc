@@ -80,7 +80,7 @@ struct Setting {
     if (prng.below(4) == 0) max_fibers = workers + 1 + prng.below(8);
     if (prng.below(4) == 0) no_memory_one_in = 1 + prng.below(4);
     refuses = prng.below(4) == 0;
-    refuses_by = prng.below(4);
+    refuses_by = prng.below(5);
     leaves = prng.below(4) == 0;
     stops_under_load = prng.below(4) == 0;
     if (workers <= 16 && prng.below(4) == 0) changes = 1 + prng.below(3);
@@ -223,9 +223,12 @@ class Service {
     }
     if (setting_.refuses) {
       constexpr Overload kControls[] = {Overload::kAqm, Overload::kGradient, Overload::kCinnamon,
-                                        Overload::kDagor};
+                                        Overload::kDagor, Overload::kGradient2};
       options.overload = kControls[setting_.refuses_by];
       if (options.overload == Overload::kDagor) options.overload_settings = {{"window", "50us"}};
+      if (options.overload == Overload::kGradient2) {
+        options.overload_settings = {{"update_every", "50us"}, {"least", "2"}, {"most", "8"}};
+      }
       options.refusal_rule.target_delay = Nanos::micros(20);
       options.refusal_rule.patience = Nanos::micros(100);
     }

@@ -136,6 +136,11 @@ TEST(SameDecisions, with_a_limit_of_the_requests_inside) {
   gradient.jitter = 0;
   gradient.measure_requests = 5;
   every_policy({Classify::kAge, {}}, "gradient", gradient);
+  overload::Gradient2Settings usual;
+  usual.update_every = Nanos::micros(500);
+  usual.least = 5;
+  usual.most = 12;
+  every_policy({Classify::kAge, {}}, "gradient2", usual);
 }
 
 TEST(SameDecisions, with_refusals_in_the_queue) {
