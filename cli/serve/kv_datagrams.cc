@@ -15,11 +15,6 @@ constexpr uint32_t kMostPort = 65535;
 // Connections do not come so far.
 constexpr uint64_t kFirstUdpFlow = uint64_t{1} << 40;
 
-DatagramDrops operator+(const DatagramDrops& a, const DatagramDrops& b) {
-  return {a.no_frame + b.no_frame, a.ring_full + b.ring_full, a.malformed + b.malformed,
-          a.passed + b.passed, a.unsent + b.unsent};
-}
-
 }  // namespace
 
 void add_kv_datagram_options(CommandLine& command, KvDatagramOptions& options) {
@@ -115,8 +110,8 @@ std::vector<Datapath*> KvDatagrams::datapaths() const {
 
 void KvDatagrams::expose(OpenMetrics& out) const {
   DatagramDrops wires;
-  if (memcached_ != nullptr) wires = wires + memcached_->wire().drops();
-  if (rpc_ != nullptr) wires = wires + rpc_->wire().drops();
+  if (memcached_ != nullptr) wires += memcached_->wire().drops();
+  if (rpc_ != nullptr) wires += rpc_->wire().drops();
   rubato::expose(out, wires, memcached_ != nullptr ? memcached_->drops()
                                                    : DatagramDatapath::Drops{});
   if (rpc_ != nullptr) rpc::expose(out, rpc_->drops());

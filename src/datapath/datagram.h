@@ -83,6 +83,16 @@ struct DatagramDrops {
   uint64_t fragments = 0;  // parts of datagrams, where no kernel puts them together
   uint64_t passed = 0;     // not for the server, so left to the kernel if there is one; if known
   uint64_t unsent = 0;     // replies that the wire did not take
+
+  DatagramDrops& operator+=(const DatagramDrops& other) {
+    no_frame += other.no_frame;
+    ring_full += other.ring_full;
+    malformed += other.malformed;
+    fragments += other.fragments;
+    passed += other.passed;
+    unsent += other.unsent;
+    return *this;
+  }
 };
 
 // One worker's end of a wire.

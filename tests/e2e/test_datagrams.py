@@ -236,13 +236,6 @@ class Xdp(VirtualLink, unittest.TestCase):
         self.addCleanup(server.__exit__, None, None, None)
         return server
 
-    def metrics(self, server):
-        text = subprocess.run(
-            [*self.in_server, "python3", "-c", "import urllib.request as u; print(u.urlopen("
-             f"'http://127.0.0.1:{server.metrics_port}/metrics').read().decode())"],
-            check=True, capture_output=True, text=True).stdout
-        return server.metrics(text)
-
     def load(self, scheme, *args):
         return run_load(f"{scheme}://{self.ADDRESS}:7391", *args, wrapper=self.in_client)
 
@@ -297,7 +290,7 @@ class Xdp(VirtualLink, unittest.TestCase):
                                self.ends[0]], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.check_serves()
-        dropped = self.metrics(server)['rubato_datagrams_dropped_total{reason="malformed"}']
+        dropped = self.read_metrics(server)['rubato_datagrams_dropped_total{reason="malformed"}']
         self.assertGreater(dropped, 100)
 
 

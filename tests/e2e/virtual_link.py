@@ -21,8 +21,7 @@ class VirtualLink:
             for end in self.ends:
                 run_ip("netns", "add", end)
                 self.addCleanup(run_ip, "netns", "del", end)
-            run_ip("link", "add", "vs", "netns", self.ends[0], "type", "veth",
-                   "peer", "name", "vc", "netns", self.ends[1])
+            self.make_link()
         except (OSError, subprocess.CalledProcessError) as problem:
             self.skipTest(f"network namespaces are not permitted here: {problem}")
         for end, link, host in zip(self.ends, ("vs", "vc"), (1, 2)):
@@ -31,3 +30,16 @@ class VirtualLink:
             run_ip("-n", end, "link", "set", link, "up")
         self.in_server = ("ip", "netns", "exec", self.ends[0])
         self.in_client = ("ip", "netns", "exec", self.ends[1])
+
+    def make_link(self):
+        run_ip("link", "add", "vs", "netns", self.ends[0], "type", "veth", "peer", "name", "vc",
+               "netns", self.ends[1])
+
+    def read_metrics(self, server):
+        """From a server at its end."""
+        url = f"http://127.0.0.1:{server.metrics_port}/metrics"
+        text = subprocess.run(
+            [*self.in_server, "python3", "-c",
+             f"import urllib.request as u; print(u.urlopen('{url}').read().decode())"],
+            check=True, capture_output=True, text=True).stdout
+        return server.metrics(text)
