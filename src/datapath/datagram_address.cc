@@ -43,4 +43,9 @@ socklen_t address_of(const DatagramPeer& peer, sockaddr_storage& to) {
   return sizeof in;
 }
 
+bool is_of_one_host(const sockaddr_storage& address) {
+  const DatagramPeer host = peer_of(address);
+  return host.ipv6 ? is_one_host6(host.address.data()) : is_one_host4(host.address.data());
+}
+
 }  // namespace rubato

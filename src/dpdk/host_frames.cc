@@ -11,6 +11,8 @@
 #include <cstring>
 #include <span>
 
+#include "datapath/datagram_address.h"
+
 namespace rubato::dpdk {
 namespace {
 
@@ -42,15 +44,8 @@ constexpr uint8_t kTargetMac = 2;
 
 bool is_group(const uint8_t* mac) { return (mac[0] & 1) != 0; }
 
-bool is_one_host4(const uint8_t* ip) { return ip[0] != 0 && ip[0] != 127 && ip[0] < 224; }
-
 bool is_unspecified6(const uint8_t* ip) {
   return std::all_of(ip, ip + 16, [](uint8_t byte) { return byte == 0; });
-}
-
-bool is_one_host6(const uint8_t* ip) {
-  const bool low = std::all_of(ip, ip + 15, [](uint8_t byte) { return byte == 0; });
-  return ip[0] != 0xff && !(low && ip[15] <= 1);
 }
 
 // The frame's layers, of which sort_frame has checked that they lie inside.
@@ -307,11 +302,6 @@ size_t ask_for_neighbour(char* frame, const HostAddress& host,
   const uint16_t type = htons(host.ipv6 ? RTE_ETHER_TYPE_IPV6 : RTE_ETHER_TYPE_ARP);
   std::memcpy(bytes + 12, &type, sizeof type);
   return host.ipv6 ? ask6(bytes, host, address.data()) : ask4(bytes, host, address.data());
-}
-
-bool is_of_one_host(const SocketAddress& address) {
-  const HostAddress host = host_of(address);
-  return host.ipv6 ? is_one_host6(host.ip.data()) : is_one_host4(host.ip.data());
 }
 
 HostAddress host_of(const SocketAddress& address) {

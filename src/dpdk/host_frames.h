@@ -27,8 +27,6 @@ struct HostAddress {
   bool ipv6 = false;
 };
 
-// False: `address` is that of every host, of this one only, or of a group.
-bool is_of_one_host(const SocketAddress& address);
 // Without the Ethernet address.
 HostAddress host_of(const SocketAddress& address);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "datapath/datagram_address.h"
 #include "datapath/tcp_socket.h"
 #include "dpdk/eal.h"
 #include "dpdk/queue.h"
@@ -81,7 +82,7 @@ Result<std::unique_ptr<DatagramWire>> open_wire(const DpdkWireOptions& options) 
   if (options.udp_port == 0) return Error{"dpdk: takes a port, as it has none to choose from"};
   const Result<SocketAddress> address = resolve(options.bind, options.udp_port);
   if (!address.ok()) return Error{address.error()};
-  if (!is_of_one_host(address.value())) {
+  if (!is_of_one_host(address.value().storage)) {
     return Error{"dpdk: takes --bind with the address that the port is to have, not " +
                  options.bind};
   }

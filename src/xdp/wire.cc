@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "datapath/datagram_address.h"
 #include "datapath/tcp_socket.h"
 #include "xdp/program.h"
 #include "xdp/queue.h"
@@ -61,17 +62,11 @@ Result<uint32_t> receive_queues_of(const Fd& socket, const std::string& interfac
                " combined " + most};
 }
 
-// The address of one host, and not of every one.
-bool is_of_host(const SocketAddress& address) {
-  if (address.storage.ss_family == AF_INET6) {
-    sockaddr_in6 in{};
-    std::memcpy(&in, &address.storage, sizeof in);
-    return !IN6_IS_ADDR_LOOPBACK(&in.sin6_addr) && !IN6_IS_ADDR_UNSPECIFIED(&in.sin6_addr);
-  }
-  sockaddr_in in{};
-  std::memcpy(&in, &address.storage, sizeof in);
-  const uint32_t first = ntohl(in.sin_addr.s_addr) >> 24;
-  return first != 0 && first != 127;
+// Of all hosts of a network: a socket connects there only if asked to, see socket(7).
+bool is_broadcast(const SocketAddress& address) {
+  const Fd probe(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto* const raw = reinterpret_cast<const sockaddr*>(&address.storage);
+  return ::connect(probe.get(), raw, address.length) != 0 && errno == EACCES;
 }
 
 // Nobody else gets the port. The kernel's datagrams for it stay here, as few as it allows.
@@ -152,7 +147,7 @@ Status XdpWire::start(const XdpWireOptions& options) {
   if (index == 0) return Error{"af_xdp: there is no interface '" + options.interface + "'"};
   Result<SocketAddress> address = resolve(options.bind, options.port);
   if (!address.ok()) return Error{address.error()};
-  if (!is_of_host(*address)) {
+  if (!is_of_one_host(address->storage) || is_broadcast(*address)) {
     return Error{"af_xdp: takes --bind with an address of " + options.interface + ", not " +
                  options.bind};
   }

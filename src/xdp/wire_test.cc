@@ -297,10 +297,11 @@ TEST_F(XdpWireTest, a_second_server_is_told_why_it_cannot_be_there) {
             std::string::npos);
   EXPECT_EQ(open_xdp_wire({"nowhere", "10.77.0.1", 1, 1}).error(),
             "af_xdp: there is no interface 'nowhere'");
-  EXPECT_EQ(open_xdp_wire({"vs", "127.0.0.1", 1, 1}).error(),
-            "af_xdp: takes --bind with an address of vs, not 127.0.0.1");
-  EXPECT_EQ(open_xdp_wire({"vs", "*", 1, 1}).error(),
-            "af_xdp: takes --bind with an address of vs, not *");
+  for (const std::string no : {"127.0.0.1", "*", "239.1.1.1", "255.255.255.255", "10.77.0.255",
+                               "::ffff:10.77.0.1"}) {
+    EXPECT_EQ(open_xdp_wire({"vs", no, 1, 1}).error(),
+              "af_xdp: takes --bind with an address of vs, not " + no);
+  }
   namespaces().leave();
 }
 
