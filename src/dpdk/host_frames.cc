@@ -325,6 +325,7 @@ void sort_frame(char* frame, size_t size, const HostAddress& host, SortedFrame& 
   sorted.kind = FrameKind::kOther;
   if (size < kEthernetBytes) return;
   auto* const ethernet = reinterpret_cast<uint8_t*>(frame);
+  if (is_group(ethernet + 6)) return;  // an answer would go to all hosts of the link
   const auto type_at = [ethernet](size_t at) {
     return static_cast<uint16_t>(ethernet[at] << 8 | ethernet[at + 1]);
   };

@@ -182,6 +182,17 @@ TEST(HostFrames, solicitations_from_groups_and_loopback_are_not_answered) {
             "");
 }
 
+TEST(HostFrames, what_comes_from_a_group_is_not_answered) {
+  for (const Exchange& exchange : exchanges()) {
+    std::string asked = exchange.asked;
+    asked[6] = static_cast<char>(asked[6] | 1);
+    EXPECT_EQ(answer_to(asked), "") << exchange.name;
+  }
+  std::string frame = datagram(false);
+  frame[6] = 1;
+  EXPECT_EQ(kind_of(frame), FrameKind::kOther);
+}
+
 TEST(HostFrames, what_is_cut_off_is_not_answered) {
   for (const Exchange& exchange : exchanges()) {
     for (size_t size = 0; size < exchange.asked.size(); ++size) {

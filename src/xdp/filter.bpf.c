@@ -60,8 +60,9 @@ static __always_inline int is_host6(const struct ipv6hdr *ip) {
   return (from[0] | from[1] | from[2]) != 0 || bpf_ntohl(from[3]) > 1; /* not :: nor ::1 */
 }
 
+/* And from one interface: a reply to a group would go to all hosts of the link. */
 static __always_inline int is_to_us(const struct ethhdr *ethernet) {
-  int differs = 0;
+  int differs = ethernet->h_source[0] & 1;
   for (int i = 0; i < 6; ++i) differs |= ethernet->h_dest[i] ^ rules.mac[i];
   return differs == 0;
 }

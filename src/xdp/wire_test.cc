@@ -149,12 +149,13 @@ TEST_F(XdpWireTest, only_frames_between_this_host_and_another_are_taken) {
   by.sll_family = AF_PACKET;
   by.sll_ifindex = static_cast<int>(::if_nametoindex("vc"));
   namespaces().leave();
+  std::array<uint8_t, 6> sender = client.mac;
   const auto send = [&](std::array<uint8_t, 6> mac, std::array<uint8_t, 4> from, const char* text) {
     DatagramPeer server = client;
     std::swap(server.address, server.local);
     std::copy(from.begin(), from.end(), server.local.begin());
     server.mac = mac;
-    server.local_mac = client.mac;
+    server.local_mac = sender;
     server.port = 7777;
     server.local_port = 5000;
     std::array<char, 256> bytes;
@@ -174,6 +175,9 @@ TEST_F(XdpWireTest, only_frames_between_this_host_and_another_are_taken) {
                                              {10, 77, 0, 1}}) {
     send(mine, from, "from nobody");
   }
+  sender.fill(255);
+  send(mine, {10, 77, 0, 2}, "from all");
+  sender = client.mac;
   send(mine, {10, 77, 0, 2}, "last");
   EXPECT_EQ(next_text().first, "last");
 }
