@@ -149,6 +149,7 @@ void Housekeeper::look() {
   look_at_traffic();
   look_at_memory();
   look_for_stalls(workers);
+  if (hooks_.each_second) hooks_.each_second();
   log_left_out();
 }
 

@@ -37,6 +37,7 @@ class Housekeeper {
     std::function<std::string(uint32_t)> type_name;  // of requests; may be null
     // Told once a second what the stacks of requests take; the allocator keeps as its limit allows.
     MemoryAccount* memory = nullptr;
+    std::function<void()> each_second;  // may be null
   };
 
   // Borrows its arguments. Fails if the system has no descriptor left.

@@ -159,7 +159,8 @@ Result<int> serve(Runtime& runtime, Datapath& datapath, const ServingOptions& op
   if (options.cores_manager.empty()) warn_of_shared_cpus(runtime.options());
   std::signal(SIGPIPE, SIG_IGN);
   auto housekeeper = Housekeeper::start(runtime, datapath,
-                                        {options.reload, options.type_name, options.memory});
+                                        {options.reload, options.type_name, options.memory,
+                                         options.each_second});
   if (!housekeeper.ok()) return Error{housekeeper.error()};
   auto signals = StopSignals::install(runtime, (*housekeeper)->wake_fd());
   if (!signals.ok()) return Error{signals.error()};

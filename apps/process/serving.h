@@ -65,6 +65,8 @@ struct ServingOptions {
     std::function<void(std::function<std::string()> scrape)> begin = {};
     std::function<void()> end = {};
   } pusher;
+  // Called about once a second while the server runs, on another thread; may be null.
+  std::function<void()> each_second;
   // Appends families of the application's own. Any thread.
   std::function<void(OpenMetrics&)> more_metrics;
 };

@@ -117,6 +117,11 @@ void KvDatagrams::expose(OpenMetrics& out) const {
   if (rpc_ != nullptr) rpc::expose(out, rpc_->drops());
 }
 
+void KvDatagrams::look_at_link() {
+  if (memcached_ != nullptr) memcached_->wire().look_at_link();
+  if (rpc_ != nullptr) rpc_->wire().look_at_link();
+}
+
 std::string KvDatagrams::announcement(const std::string& bind) const {
   const auto line = [&](const char* protocol, const DatagramWire& wire) {
     return fmt::format("\n{} over {} on {}:{}", protocol, wire.describe(), bind, wire.port());

@@ -49,6 +49,8 @@ class KvDatagrams {
   rpc::UdpDatapath* rpc() const { return rpc_.get(); }
   // Appends the families of all ports. Any thread.
   void expose(OpenMetrics& out) const;
+  // Of all ports: DatagramWire::look_at_link.
+  void look_at_link();
   // A line for each port, each after a line end.
   std::string announcement(const std::string& bind) const;
 

@@ -38,7 +38,7 @@ Result<rpc::AdmissionOptions> admission_options(ServeOptions& serve);
 struct RpcDatapath {
   std::unique_ptr<Datapath> datapath;
   uint16_t port = 0;
-  const rpc::UdpDatapath* udp = nullptr;  // if it is that
+  rpc::UdpDatapath* udp = nullptr;  // if it is that
   TcpDatapath* tcp = nullptr;             // if it is that
 };
 Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const WireOptions& wire,

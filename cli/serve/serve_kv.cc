@@ -332,7 +332,8 @@ void serve_tls(KvCommand& command, Reloader& reloader) {
   };
 }
 
-void expose_datagrams(ServingOptions& serving, const KvDatagrams& datagrams) {
+void attend_datagrams(ServingOptions& serving, KvDatagrams& datagrams) {
+  serving.each_second = [&datagrams] { datagrams.look_at_link(); };
   serving.more_metrics = [&datagrams, others = serving.more_metrics](OpenMetrics& out) {
     if (others) others(out);
     datagrams.expose(out);
@@ -373,7 +374,7 @@ int KvCommand::serve(Reloader& reloader) {
   // Alone, TCP has a proxy poller for parked cores.
   Datapath& all = datagrams.any() ? static_cast<Datapath&>(**joint) : **datapath;
   const AdmissionInService in_service(admission, all, options());
-  if (datagrams.any()) expose_datagrams(options().serving, *udp);
+  if (datagrams.any()) attend_datagrams(options().serving, *udp);
   auto runtime = Runtime::create(options().runtime, all, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
   RequestFeed requests((*runtime)->request_rings());

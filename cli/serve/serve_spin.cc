@@ -135,6 +135,9 @@ int SpinCommand::serve_rpc(Reloader& reloader) {
   auto opened = open_rpc(rpc_, wire_, options(), application);
   if (!opened.ok()) return refuse(*this, kFailed, opened.error());
   const AdmissionInService in_service(&admission, *opened->datapath, options(), opened->udp);
+  if (udp) {
+    options().serving.each_second = [over = opened->udp] { over->wire().look_at_link(); };
+  }
   const std::string over = udp ? opened->udp->wire().describe() : rpc_.transport;
   return serve(reloader, *opened->datapath, opened->tcp, application,
                "RPC over " + over + " " + place(opened->port));
@@ -150,6 +153,7 @@ int SpinCommand::serve_datagrams(Reloader& reloader) {
   options().serving.more_metrics = [&opened](OpenMetrics& out) {
     expose(out, opened.wire().drops(), opened.drops());
   };
+  options().serving.each_second = [&opened] { opened.wire().look_at_link(); };
   return serve(reloader, opened, nullptr, application,
                "datagrams over " + opened.wire().describe() + " " + place(opened.wire().port()));
 }

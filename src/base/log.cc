@@ -31,7 +31,8 @@ constexpr std::array<EventRule, kLogEvents> kRules{{{"start", false},
                                                     {"stalled", true},
                                                     {"best_effort", true},
                                                     {"profile", true},
-                                                    {"store", true}}};
+                                                    {"store", true},
+                                                    {"link", true}}};
 constexpr uint32_t kLinesPerSecond = 10;
 
 // The lines of one event in the present second. Relaxed: two threads at the turn of a second may

@@ -50,8 +50,9 @@ enum class LogEvent : uint8_t {
   kBestEffort,
   kProfile,
   kStore,
+  kLink,  // what a datapath has below it
 };
-inline constexpr size_t kLogEvents = 12;
+inline constexpr size_t kLogEvents = 13;
 
 // A name and a value behind the message. Borrows its texts.
 struct LogField {

@@ -148,6 +148,10 @@ class DatagramWire {
   // What the wire is and what the system let it have, for the start line.
   virtual std::string describe() const = 0;
 
+  // Goes by what its interface is like now, and the log tells what that ends. About once a second;
+  // one caller at a time.
+  virtual void look_at_link() {}
+
   // From now on the group's datagrams come in by that queue; those that wait in the old one stay
   // there. False: the group is there already, or the wire has no table. Any thread. The table is
   // written with release, and who receives a datagram has read it before: so that thread sees what

@@ -56,6 +56,7 @@ class UdpDatapath final : public Datapath {
                                                    const UdpOptions& options, Protocol& protocol);
   ~UdpDatapath() override;
 
+  DatagramWire& wire() { return *shared_.wire; }
   const DatagramWire& wire() const { return *shared_.wire; }
   uint16_t port() const { return shared_.wire->port(); }
   UdpDrops drops() const;

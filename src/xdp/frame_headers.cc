@@ -9,7 +9,6 @@
 namespace rubato::xdp {
 namespace {
 
-constexpr size_t kIpv4Bytes = 20;
 constexpr uint16_t kTypeIpv4 = 0x0800;
 constexpr uint16_t kTypeIpv6 = 0x86dd;
 constexpr uint16_t kTypeTag = 0x8100;
@@ -77,7 +76,6 @@ bool parse_ipv6(std::string_view& rest, DatagramPeer& peer) {
 size_t ethernet_bytes(const DatagramPeer& peer) {
   return kEthernetBytes + (peer.vlan != 0 ? kTagBytes : 0);
 }
-size_t ip_bytes(const DatagramPeer& peer) { return peer.ipv6 ? kIpv6Bytes : kIpv4Bytes; }
 
 // The words of the addresses, of the protocol and of the length, which the checksum of UDP covers.
 uint64_t pseudo_sum(const DatagramPeer& peer, size_t udp_bytes) {

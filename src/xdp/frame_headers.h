@@ -15,12 +15,16 @@ namespace rubato::xdp {
 
 inline constexpr size_t kEthernetBytes = 14;
 inline constexpr size_t kTagBytes = 4;
+inline constexpr size_t kIpv4Bytes = 20;
 inline constexpr size_t kIpv6Bytes = 40;
 inline constexpr size_t kUdpBytes = 8;
 inline constexpr size_t kMostHeaderBytes = kEthernetBytes + kTagBytes + kIpv6Bytes + kUdpBytes;
 inline constexpr uint8_t kProtocolUdp = 17;
 inline constexpr uint8_t kTimeToLive = 64;
 inline constexpr uint16_t kPartOfDatagram = 0x3fff;  // of IPv4: more fragments, or an offset
+
+// Of the IP header in front of a datagram.
+inline size_t ip_bytes(const DatagramPeer& peer) { return peer.ipv6 ? kIpv6Bytes : kIpv4Bytes; }
 
 struct ParsedFrame {
   DatagramPeer peer;  // all of it, for the answer

@@ -11,6 +11,7 @@
 
 #include <xdp/xsk.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "datapath/datagram.h"
 #include "datapath/tcp_socket.h"
 #include "mechanism/queue/spin_lock.h"
+#include "xdp/frame_headers.h"
 #include "xdp/frames.h"
 #include "xdp/ring_arrivals.h"
 
@@ -26,21 +28,30 @@ namespace rubato::xdp {
 
 // What all queues of a wire share.
 struct WireParts {
+  static constexpr size_t kLeastPacket = 576;
+
   std::unique_ptr<Frames> frames;
   // Kept where they are: sockets refer to their rings.
   std::vector<std::unique_ptr<HardwareQueue>> hardware;
   std::string interface;
   uint16_t port = 0;         // the first
   std::vector<Fd> reserved;  // a socket of the kernel for each port
-  size_t most_ipv4 = 0;  // bytes of a payload that fit the interface's packets
-  size_t most_ipv6 = 0;
+  // Bytes of a packet of the interface, which may change while workers send.
+  std::atomic<size_t> packet{kLeastPacket};
   Nanos busy_poll;
 
   // Of the ports, the one that the peer has sent to or is to hear from.
   size_t port_of(const DatagramPeer& peer) const {
     return static_cast<uint16_t>(peer.local_port - port);
   }
-  size_t most_for(const DatagramPeer& peer) const { return peer.ipv6 ? most_ipv6 : most_ipv4; }
+  void set_mtu(int mtu) {
+    packet.store(std::max(static_cast<size_t>(mtu), kLeastPacket), std::memory_order_relaxed);
+  }
+  // Bytes of a payload that fit one.
+  size_t most_for(const DatagramPeer& peer) const {
+    return std::min(kMaxDatagramPayload,
+                    packet.load(std::memory_order_relaxed) - ip_bytes(peer) - kUdpBytes);
+  }
 };
 
 class XdpQueue final : public WireQueue {

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "xdp/wire.h"
 
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -20,6 +15,7 @@
 #include "base/limits.h"
 #include "datapath/datagram_address.h"
 #include "datapath/tcp_socket.h"
+#include "xdp/link_state.h"
 #include "xdp/program.h"
 #include "xdp/queue.h"
 
@@ -29,37 +25,14 @@ namespace {
 using xdp::FilterProgram;
 using xdp::Frames;
 using xdp::HardwareQueue;
+using xdp::LinkState;
 using xdp::XdpQueue;
 
 constexpr uint32_t kMostHardwareQueues = 64;
 constexpr int kMostPlaces = 64;
-constexpr size_t kIpv4HeaderBytes = 28;  // with UDP
-constexpr size_t kIpv6HeaderBytes = 48;
 
 Error failed_to(const std::string& what) {
   return {"af_xdp: " + what + ": " + std::strerror(errno)};
-}
-
-ifreq request_for(const std::string& interface) {
-  ifreq request{};
-  interface.copy(request.ifr_name, IFNAMSIZ - 1);
-  return request;
-}
-
-// 1 where the driver does not say. Fails for more than there is memory for: what came in by the
-// others would be lost.
-Result<uint32_t> receive_queues_of(const Fd& socket, const std::string& interface) {
-  ethtool_channels channels{};
-  channels.cmd = ETHTOOL_GCHANNELS;
-  ifreq request = request_for(interface);
-  request.ifr_data = reinterpret_cast<char*>(&channels);
-  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) return 1u;
-  const uint32_t count = std::max(channels.combined_count + channels.rx_count, 1u);
-  if (count <= kMostHardwareQueues) return count;
-  const std::string most = std::to_string(kMostHardwareQueues);
-  return Error{"af_xdp: " + interface + " has " + std::to_string(count) +
-               " hardware queues, at most " + most + " can be served: ethtool -L " + interface +
-               " combined " + most};
 }
 
 // Of all hosts of a network: a socket connects there only if asked to, see socket(7).
@@ -116,6 +89,7 @@ class XdpWire final : public DatagramWire {
   uint16_t port() const override { return parts_.port; }
   DatagramDrops drops() const override;
   std::string describe() const override;
+  void look_at_link() override;
   bool steer_group(uint32_t group, WorkerId to) override {
     return group < kSteeringGroups && to.value < queues() && program_.move(group, to.value);
   }
@@ -127,13 +101,14 @@ class XdpWire final : public DatagramWire {
   Status look_at_interface();
   Status make_memory();
   uint64_t passed_to(const Fd& reserved) const;
-  Status open_queues(uint32_t workers, const SocketAddress& address, uint32_t index);
+  Status open_queues(uint32_t workers, const SocketAddress& address);
 
   xdp::WireParts parts_;
   FilterProgram program_;
   std::vector<std::unique_ptr<XdpQueue>> queues_;
-  uint32_t hardware_queues_ = 1;
-  std::array<uint8_t, 6> mac_{};
+  Fd any_socket_;
+  LinkState first_;  // as it was at the start
+  LinkState link_;   // as it was at the last look
   mutable std::mutex mutex_;  // guards the counts of drops()
   mutable uint64_t passed_ = 0;     // what the kernel got
   mutable uint64_t ring_full_ = 0;  // told so far
@@ -143,8 +118,8 @@ Status XdpWire::start(const XdpWireOptions& options) {
   if (options.queues == 0 || options.queues > limits::kMaxWorkers) {
     return Error{"queues must be 1 to " + std::to_string(limits::kMaxWorkers)};
   }
-  const uint32_t index = ::if_nametoindex(options.interface.c_str());
-  if (index == 0) return Error{"af_xdp: there is no interface '" + options.interface + "'"};
+  parts_.interface = options.interface;
+  if (Status looked = look_at_interface(); !looked.ok()) return looked;
   Result<SocketAddress> address = resolve(options.bind, options.port);
   if (!address.ok()) return Error{address.error()};
   if (!is_of_one_host(address->storage) || is_broadcast(*address)) {
@@ -155,35 +130,40 @@ Status XdpWire::start(const XdpWireOptions& options) {
   if (!reserved.ok()) return Error{reserved.error()};
   parts_.reserved = std::move(*reserved);
   parts_.port = address->port();
-  parts_.interface = options.interface;
   parts_.busy_poll = options.busy_poll;
-  if (Status looked = look_at_interface(); !looked.ok()) return looked;
   if (Status made = make_memory(); !made.ok()) return made;
-  return open_queues(options.queues, *address, index);
+  return open_queues(options.queues, *address);
 }
 
+// Fails for more hardware queues than there is memory for: what came by the others would be lost.
 Status XdpWire::look_at_interface() {
-  const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request = request_for(parts_.interface);
-  if (::ioctl(socket.get(), SIOCGIFMTU, &request) != 0) return failed_to("the interface's MTU");
-  ifreq hardware = request_for(parts_.interface);
-  if (::ioctl(socket.get(), SIOCGIFHWADDR, &hardware) != 0) return failed_to("its address");
-  std::memcpy(mac_.data(), hardware.ifr_hwaddr.sa_data, mac_.size());
-  const auto packet = static_cast<size_t>(std::max(request.ifr_mtu, 576));
-  parts_.most_ipv4 = std::min(kMaxDatagramPayload, packet - kIpv4HeaderBytes);
-  parts_.most_ipv6 = std::min(kMaxDatagramPayload, packet - kIpv6HeaderBytes);
-  const Result<uint32_t> count = receive_queues_of(socket, parts_.interface);
-  if (!count.ok()) return Error{count.error()};
-  hardware_queues_ = count.value();
-  return Done{};
+  any_socket_ = Fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Result<LinkState> read = xdp::read_link(any_socket_, parts_.interface);
+  if (!read.ok()) return Error{read.error()};
+  first_ = link_ = read.value();
+  parts_.set_mtu(first_.mtu);
+  if (first_.hardware_queues <= kMostHardwareQueues) return Done{};
+  const std::string most = std::to_string(kMostHardwareQueues);
+  return Error{"af_xdp: " + parts_.interface + " has " + std::to_string(first_.hardware_queues) +
+               " hardware queues, at most " + most + " can be served: ethtool -L " +
+               parts_.interface + " combined " + most};
+}
+
+void XdpWire::look_at_link() {
+  const Result<LinkState> read = xdp::read_link(any_socket_, parts_.interface);
+  const LinkState now = read.ok() ? read.value() : LinkState();
+  if (now == link_) return;
+  xdp::log_changes(parts_.interface, first_, link_, now);
+  if (now.index == first_.index) parts_.set_mtu(now.mtu);
+  link_ = now;
 }
 
 Status XdpWire::make_memory() {
   const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};  // as the memory counts as locked
   static_cast<void>(::setrlimit(RLIMIT_MEMLOCK, &unlimited));
-  parts_.frames = std::make_unique<Frames>(hardware_queues_ * xdp::kFramesPerQueue);
+  parts_.frames = std::make_unique<Frames>(first_.hardware_queues * xdp::kFramesPerQueue);
   if (!parts_.frames->valid()) return failed_to("no memory for frames");
-  for (uint32_t i = 0; i < hardware_queues_; ++i) {
+  for (uint32_t i = 0; i < first_.hardware_queues; ++i) {
     parts_.hardware.push_back(std::make_unique<HardwareQueue>(*parts_.frames));
     errno = parts_.hardware.back()->start();
     if (errno != 0) {
@@ -194,19 +174,20 @@ Status XdpWire::make_memory() {
   return Done{};
 }
 
-Status XdpWire::open_queues(uint32_t workers, const SocketAddress& address, uint32_t index) {
+Status XdpWire::open_queues(uint32_t workers, const SocketAddress& address) {
   const auto ports = static_cast<uint16_t>(parts_.reserved.size());
-  const Status loaded = program_.load({index, address, ports, mac_, workers, hardware_queues_});
+  const Status loaded = program_.load({static_cast<uint32_t>(first_.index), address, ports,
+                                       first_.mac, workers, first_.hardware_queues});
   if (!loaded.ok()) return loaded;
   for (uint32_t worker = 0; worker < workers; ++worker) {
     queues_.push_back(std::make_unique<XdpQueue>(parts_, worker));
     if (Status opened = queues_.back()->start(); !opened.ok()) return opened;
-    for (uint32_t i = 0; i < hardware_queues_; ++i) {
+    for (uint32_t i = 0; i < first_.hardware_queues; ++i) {
       const Status set = program_.set_socket(i, worker, queues_.back()->socket(i));
       if (!set.ok()) return set;
     }
   }
-  for (uint32_t i = 0; i < hardware_queues_; ++i) {
+  for (uint32_t i = 0; i < first_.hardware_queues; ++i) {
     parts_.hardware[i]->refill(queues_[0]->socket(i), true);
   }
   if (Status attached = program_.attach(); !attached.ok()) return attached;
@@ -245,8 +226,8 @@ DatagramDrops XdpWire::drops() const {
 
 std::string XdpWire::describe() const {
   std::string text = "AF_XDP on " + parts_.interface;
-  text += hardware_queues_ == 1 ? ", 1 hardware queue"
-                                : ", " + std::to_string(hardware_queues_) + " hardware queues";
+  const uint32_t count = first_.hardware_queues;
+  text += count == 1 ? ", 1 hardware queue" : ", " + std::to_string(count) + " hardware queues";
   text += program_.native() ? ", in the driver" : ", before the driver's stack (generic)";
   if (parts_.busy_poll > Nanos()) text += ", busy poll";
   return text + (queues_[0]->copies() ? ", copied" : ", without a copy");

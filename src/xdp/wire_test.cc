@@ -400,6 +400,25 @@ TEST_F(XdpWireTest, replies_that_meet_a_link_that_is_down_are_counted_and_not_wa
   EXPECT_EQ(datapath->wire().drops().unsent, 2u);
 }
 
+// A longer packet would be dropped behind the server, and counted by nobody.
+TEST_F(XdpWireTest, replies_fit_the_interface_as_it_is_now) {
+  if (!open()) GTEST_SKIP() << reason_;
+  auto client = bed_.connect();
+  const auto room = [&] {
+    client->send("how much?");
+    const Datagram datagram = next(wire_->queue(WorkerId{0}));
+    wire_->queue(WorkerId{0}).release(datagram);
+    return datagram.room.size();
+  };
+  EXPECT_EQ(room(), 1472u);
+  ASSERT_TRUE(namespaces().run_in_server("ip link set vs mtu 1000"));
+  wire_->look_at_link();
+  EXPECT_EQ(room(), 972u);
+  ASSERT_TRUE(namespaces().run_in_server("ip link set vs mtu 1500"));
+  wire_->look_at_link();
+  EXPECT_EQ(room(), 1472u);
+}
+
 int option_of(int socket, int name) {
   int value = 0;
   socklen_t size = sizeof value;
