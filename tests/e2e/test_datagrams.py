@@ -2,7 +2,6 @@
 """Datagrams end to end: plain ones over kernel sockets, over a bad network, and over AF_XDP between
 two network namespaces, which are skipped where they are not permitted."""
 
-import contextlib
 import json
 import os
 import random
@@ -16,7 +15,7 @@ import unittest
 import urllib.request
 
 from server import BINARY, PATIENCE_S, Server, refused
-from virtual_link import VirtualLink
+from virtual_link import VirtualLink, one_cpu
 from waiting import eventually
 
 ID = b"12345678"
@@ -28,18 +27,6 @@ def run_load(target, *args, wrapper=()):
     if done.returncode not in (0, 1):  # 1: some were lost
         raise AssertionError(done.stderr)
     return json.loads(done.stdout)
-
-
-@contextlib.contextmanager
-def one_cpu():
-    """Of the calling thread: what it sends by one socket arrives in that order. Each CPU has a
-    queue of its own for what it sends over loopback."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(before)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 class DatagramServer(Server):

@@ -1,12 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two network namespaces with a virtual link between them, for one test."""
 
+import contextlib
 import os
 import subprocess
 
 
 def run_ip(*args):
     subprocess.run(["ip", *args], check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def one_cpu():
+    """Of the calling thread, and of the processes that it starts: what it sends by one socket
+    arrives in that order. Each CPU has a queue of its own for what it sends over loopback and
+    virtual links."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 class VirtualLink:
