@@ -74,10 +74,8 @@ DatagramQueue::DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, 
       session_(protocol.open({worker.value + uint64_t{1}, "datagrams", 0})),
       last_poll_(datapath_now()) {}
 
-DatagramQueue::~DatagramQueue() = default;
-
 DatagramRequest& DatagramQueue::take_spare() {
-  if (spare_ == nullptr) spare_ = returned_.take_all();
+  if (spare_ == nullptr) spare_ = finished_.take_all();
   if (spare_ == nullptr) {
     auto made = std::make_unique<DatagramRequest>();
     made->own_data = session_->make_request_data();
@@ -116,7 +114,7 @@ uint32_t DatagramQueue::poll(std::span<Request*> out) {
   return handed;
 }
 
-// Null: it was no request.
+// Null: it was no request, or not one that is served, which is counted.
 DatagramRequest* DatagramQueue::take_up(const Datagram& datagram) {
   DatagramRequest& request = take_spare();
   const RequestState fresh;  // not RequestState{}, which the compiler clears as a whole, slowly
@@ -132,27 +130,17 @@ DatagramRequest* DatagramQueue::take_up(const Datagram& datagram) {
     request.reply = &request.reply_in_frame;
   }
   input_bytes_ += datagram.bytes.size();
-  if (!understand(datagram, request)) {
+  const bool served = shared_.rules.serves(datagram.peer);
+  Frame found;
+  if (served && !datagram.cut_off) found = session_->frame(datagram.bytes, request);
+  if (found.state != FrameState::kComplete || found.length_bytes != datagram.bytes.size()) {
+    ++(served ? no_request_ : not_served_);
     wire_queue_.release(datagram);
-    returned_.push(request);
+    request.next_in_list = std::exchange(spare_, &request);
     return nullptr;
   }
   ++taken_;
   return &request;
-}
-
-// False: it is no request, or not one that is served, which is counted.
-bool DatagramQueue::understand(const Datagram& datagram, DatagramRequest& request) {
-  if (!shared_.rules.serves(datagram.peer)) {
-    ++not_served_;
-    return false;
-  }
-  Frame found;
-  if (!datagram.cut_off) found = session_->frame(datagram.bytes, request);
-  const bool good =
-      found.state == FrameState::kComplete && found.length_bytes == datagram.bytes.size();
-  if (!good) ++no_request_;
-  return good;
 }
 
 Request* DatagramQueue::finish(Request& of) {
@@ -162,7 +150,7 @@ Request* DatagramQueue::finish(Request& of) {
     return end_in_order(request, answers);
   }
   reply_to(request);
-  recycle(request);
+  finished_.push(request);
   return nullptr;
 }
 
@@ -182,11 +170,6 @@ void DatagramQueue::reply_to(DatagramRequest& request) {
     take_back_all(*request.reply);
     request.reply->shrink(DatagramRequest::kKeptBytes);
   }
-}
-
-void DatagramQueue::recycle(DatagramRequest& request) {
-  returned_.push(request);
-  finished_.fetch_add(1, std::memory_order_release);
 }
 
 uint32_t DatagramQueue::poll_in_order(std::span<Request*> out, Instant now, bool late) {
@@ -270,7 +253,7 @@ void DatagramQueue::enter(DatagramRequest& request, std::deque<DatagramRequest*>
   request.refusal = Refusal::kFull;
   request.session->refuse(request);
   reply_to(request);
-  recycle(request);
+  finished_.push(request);
 }
 
 // Returns the next request of the flow that wants to run. The reply leaves before another worker
@@ -282,7 +265,7 @@ DatagramRequest* DatagramQueue::end_in_order(DatagramRequest& first, uint32_t& a
     home.reply_to(*request);
     shared_.wire->here().push();
     DatagramRequest* const next = shared_.order->leave(*request);
-    home.recycle(*request);
+    home.finished_.push(*request);
     if (next == nullptr || wants_to_run(*next, shared_)) return next;
     if (answers == 0) {
       auto& its_home = static_cast<DatagramQueue&>(*next->datapath);
@@ -304,13 +287,36 @@ void DatagramQueue::wait_by(Nanos limit, const Sleep& sleep) {
   last_poll_ = datapath_now();
 }
 
+// Nothing would end a sleep for a queue that has to be looked at.
+bool DatagramQueue::delegate_to(DatapathQueue* proxy) {
+  if (!wire_queue_.can_sleep()) return false;
+  sleep_.join(proxy);
+  return true;
+}
+
+// Whoever has polled for an owner that is away may have left some over.
+void DatagramQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
+  std::vector<int> files;
+  for (DatapathQueue* each : delegated) {
+    auto& queue = static_cast<DatagramQueue&>(*each);
+    const PollLock lock(queue.polling_);
+    if (lock.held() && (queue.holds_some_.load(std::memory_order_relaxed) ||
+                        !queue.put_off_.empty() || !queue.sleep_.may_sleep())) {
+      return;
+    }
+    const std::span<const int> its = queue.files();
+    files.insert(files.end(), its.begin(), its.end());
+  }
+  wait_by(limit, [this, &files](Nanos less) { sleep_.wait(less, files); });
+}
+
 uint64_t DatagramQueue::in_flight() const {
-  const uint64_t finished = finished_.load(std::memory_order_acquire);
+  const uint64_t finished = finished_.count();
   return taken_.value() - finished;
 }
 
 void DatagramQueue::add_to(DatapathStats& stats) const {
-  stats.requests += finished_.load(std::memory_order_relaxed);
+  stats.requests += finished_.count();
   stats.input_bytes += input_bytes_.value();
   stats.output_bytes += output_bytes_.load(std::memory_order_relaxed);
 }

@@ -37,12 +37,28 @@ struct DatagramRequest : Request {
   uint32_t waiting_of_flow = 0;
 };
 
+// Finished requests on their way back to the queue that they came in by. Any thread but for
+// take_all(), the poller's.
+class FinishedRequests {
+ public:
+  void push(DatagramRequest& request) {
+    list_.push(request);
+    count_.fetch_add(1, std::memory_order_release);
+  }
+  DatagramRequest* take_all() { return list_.take_all(); }
+  // Since the start.
+  uint64_t count() const { return count_.load(std::memory_order_acquire); }
+
+ private:
+  PushList<DatagramRequest> list_;
+  alignas(limits::kCacheLineBytes) std::atomic<uint64_t> count_{0};
+};
+
 class DatagramQueue final : public GuestQueue {
  public:
   // `all` is filled before the first poll.
   DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol,
                 const std::vector<std::unique_ptr<DatagramQueue>>& all);
-  ~DatagramQueue() override;
 
   // Set-up, before any other call.
   Status start() { return sleep_.start(wire_queue_); }
@@ -61,7 +77,9 @@ class DatagramQueue final : public GuestQueue {
   void wake() override { sleep_.wake(); }
   std::span<const int> files() const override { return wire_queue_.files(); }
   void wait_by(Nanos limit, const Sleep& sleep) override;
-  void join(DatapathQueue& host) override { sleep_.join(host); }
+  void join(DatapathQueue& host) override { sleep_.join(&host); }
+  bool delegate_to(DatapathQueue* proxy) override;
+  void wait(Nanos limit, std::span<DatapathQueue* const> delegated) override;
 
   // Any thread.
   uint64_t in_flight() const;
@@ -76,9 +94,7 @@ class DatagramQueue final : public GuestQueue {
 
   DatagramRequest& take_spare();
   DatagramRequest* take_up(const Datagram& datagram);
-  bool understand(const Datagram& datagram, DatagramRequest& request);
   void reply_to(DatagramRequest& request);
-  void recycle(DatagramRequest& request);
 
   // Where flows keep their order: FlowOrder says how.
   uint32_t poll_in_order(std::span<Request*> out, Instant now, bool late);
@@ -103,7 +119,6 @@ class DatagramQueue final : public GuestQueue {
   std::array<Datagram, limits::kBurst> arrived_;
   std::vector<std::unique_ptr<DatagramRequest>> requests_;
   DatagramRequest* spare_ = nullptr;
-  PushList<DatagramRequest> returned_;
   PushList<DatagramRequest> put_off_;  // first of their flows, for the next poll
   Counter taken_;  // these are the poller's
   Counter no_request_;
@@ -111,7 +126,7 @@ class DatagramQueue final : public GuestQueue {
   Counter flow_full_;
   Counter input_bytes_;
   alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
-  alignas(limits::kCacheLineBytes) std::atomic<uint64_t> finished_{0};
+  FinishedRequests finished_;
   std::atomic<uint64_t> output_bytes_{0};
   std::atomic<uint64_t> too_long_{0};
 };

@@ -47,11 +47,14 @@ bool QueueSleep::busy_poll(Nanos limit) {
   return false;
 }
 
-void QueueSleep::wait(Nanos limit) {
+void QueueSleep::wait(Nanos limit, std::span<const int> others) {
+  const size_t own = files_.size();
+  for (const int file : others) files_.push_back({file, POLLIN, 0});
   const timespec time = timespec_of(limit);
   if (wake_token_.begin_wait() && !busy_poll(limit)) {
     ::ppoll(files_.data(), files_.size(), &time, nullptr);
   }
+  files_.resize(own);
   wake_token_.end_wait();
   uint64_t wakes = 0;
   [[maybe_unused]] const ssize_t n = ::read(event_.get(), &wakes, sizeof wakes);

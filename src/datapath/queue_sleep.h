@@ -6,6 +6,7 @@
 // datagrams over, which end no sleep. Any thread calls wake().
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <poll.h>
@@ -28,17 +29,18 @@ class QueueSleep {
   // The longest that wait() may take: `limit`, or the nap of a queue that cannot sleep or that no
   // descriptor would wake.
   Nanos longest(Nanos limit) const;
-  // Requires may_sleep(), and a limit that longest() gave.
-  void wait(Nanos limit);
+  // Requires may_sleep(), and a limit that longest() gave. What comes to the
+  // descriptors `others` ends it too.
+  void wait(Nanos limit, std::span<const int> others = {});
   void wake();
-  // Every wake() wakes `host` too.
-  void join(DatapathQueue& host) { wake_token_.delegate_to(&host); }
+  // Every wake() wakes `host` too; null = no longer.
+  void join(DatapathQueue* host) { wake_token_.delegate_to(host); }
 
  private:
   bool busy_poll(Nanos limit);
 
   Fd event_;
-  std::vector<pollfd> files_;  // the eventfd is the first
+  std::vector<pollfd> files_;  // the eventfd is the first; in wait() also those of others
   WireQueue* queue_ = nullptr;
   WakeToken<DatapathQueue> wake_token_;
 };

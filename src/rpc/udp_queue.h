@@ -86,7 +86,7 @@ class UdpQueue final : public GuestQueue {
   void wake() override { sleep_.wake(); }
   std::span<const int> files() const override { return wire_queue_.files(); }
   void wait_by(Nanos limit, const Sleep& sleep) override;
-  void join(DatapathQueue& host) override { sleep_.join(host); }
+  void join(DatapathQueue& host) override { sleep_.join(&host); }
 
   // Sends a frame, which may be lost as on any wire. Any thread.
   void send(std::string_view frame, const DatagramPeer& to) { shared_.wire->send(to, frame); }

@@ -165,6 +165,22 @@ class Plain(unittest.TestCase):
         self.assertEqual(replies, [b"longlongOK", *(b"%08dOK" % i for i in range(8))])
         self.assertGreaterEqual(server.metrics()["rubato_net_worker_handed_out_total"], 1)
 
+    def test_worker_0_takes_in_the_datagrams_of_a_parked_worker(self):
+        server = self.serve("--workers", "2", "--cores", "reactive")
+
+        def unparks():
+            return server.metrics()["rubato_core_self_unparks_total"]
+
+        def of_one_round():
+            before = unparks()
+            for _ in range(16):  # a port each, so half of them are the parked worker's
+                eventually(lambda: server.metrics()["rubato_cores_granted"] == 1)
+                with connected("127.0.0.1", server.port) as client:
+                    self.assertEqual(server.ask(client, b"1000"), ID + b"OK")
+            return unparks() - before
+
+        eventually(of_one_round, lambda count: count == 0)
+
     def test_groups_are_moved_while_they_are_served(self):
         server = self.serve("--policy", "sbb", "--workers", "2")
         report = run_load(f"spin+udp://127.0.0.1:{server.port}", "--workload",
