@@ -48,6 +48,12 @@ Result<LinkState> read_link(const Fd& socket, const std::string& interface) {
   return state;
 }
 
+std::string name_of_link(const Fd& socket, int index) {
+  ifreq request{};
+  request.ifr_ifindex = index;
+  return ::ioctl(socket.get(), SIOCGIFNAME, &request) == 0 ? request.ifr_name : "";
+}
+
 void log_changes(const std::string& interface, const LinkState& first, const LinkState& before,
                  const LinkState& now) {
   const auto warn = [&](std::string_view message) {
@@ -55,9 +61,10 @@ void log_changes(const std::string& interface, const LinkState& first, const Lin
              {{"interface", interface}, {"hardware_queues", now.hardware_queues}});
   };
   if (now.index != first.index) {
-    if (before.index != first.index) return;
-    return warn("the interface is gone, and nothing comes by it, nor by another one of its name, "
-                "until a restart");
+    log_line(LogLevel::kWarning, LogEvent::kLink,
+             "the interface is gone, and one that comes in its place takes a restart",
+             {{"interface", interface}});
+    return;
   }
   if (now.mac != first.mac && before.mac != now.mac) {
     warn("the interface has another Ethernet address, and until a restart the kernel gets what "

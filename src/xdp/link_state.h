@@ -25,6 +25,9 @@ struct LinkState {
 // there is none of that name.
 Result<LinkState> read_link(const Fd& socket, const std::string& interface);
 
+// Its name at present, which may be another one than it was; empty = it is gone.
+std::string name_of_link(const Fd& socket, int index);
+
 // The log tells what was `before` and is no more, for a wire that was opened on `first`. Of an
 // interface that is gone, `now` has the index 0.
 void log_changes(const std::string& interface, const LinkState& first, const LinkState& before,

@@ -150,10 +150,11 @@ Status XdpWire::look_at_interface() {
 }
 
 void XdpWire::look_at_link() {
-  const Result<LinkState> read = xdp::read_link(any_socket_, parts_.interface);
+  const std::string name = xdp::name_of_link(any_socket_, first_.index);
+  const Result<LinkState> read = xdp::read_link(any_socket_, name);
   const LinkState now = read.ok() ? read.value() : LinkState();
   if (now == link_) return;
-  xdp::log_changes(parts_.interface, first_, link_, now);
+  xdp::log_changes(name.empty() ? parts_.interface : name, first_, link_, now);
   if (now.index == first_.index) parts_.set_mtu(now.mtu);
   link_ = now;
 }

@@ -118,9 +118,12 @@ class Xdp(Bad, unittest.TestCase):
 
     def test_an_interface_that_has_changed_is_told(self):
         server = self.serve_spin()
-        run_ip("-n", self.ends[0], "link", "set", "vs", "address", "02:00:00:00:00:99")
+        for change in ("down", "name other", "up", "address 02:00:00:00:00:99"):
+            name = "vs" if change in ("down", "name other") else "other"
+            run_ip("-n", self.ends[0], "link", "set", name, *change.split())
         server.wait_for("link: (the interface has another Ethernet address)")
-        run_ip("-n", self.ends[0], "link", "del", "vs")
+        self.assertNotIn("is gone", server.output())
+        run_ip("-n", self.ends[0], "link", "del", "other")
         server.wait_for("link: (the interface is gone)")
         server.terminate()
         self.assertEqual(server.wait(), 0)
