@@ -35,7 +35,7 @@ class Bad(BadLink):
 
     def load(self, scheme, *args):
         report = run_load(f"{scheme}://{self.ADDRESS}:{PORT}", "--duration", "1", "--warmup", "0",
-                          "--timeout", "0.5", *args, wrapper=self.in_client)
+                          "--timeout", "2", *args, wrapper=self.in_client)
         self.assertEqual(report["errors"], 0, report)
         self.assertGreater(report["requests"], 500)
         return report
