@@ -44,6 +44,9 @@ class Intake {
     context_.shared.core_looks.look_if_due(context_.host.now());
   }
 
+  // The next poll is due at once.
+  void poll_next() { picks_since_poll_ = limits::kPollPicks; }
+
   void take_in() {
     RuntimeState<P>& shared = context_.shared;
     if (shared.options.refuses_late()) refresh_refusal_rule();

@@ -331,6 +331,8 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
       return core_.start_slice(*current_);
     }
     ++context_.stats.preemptions;
+    // Else the request, put back into the worker's own queue, would go on at once.
+    if (context_.datapath.recalls()) intake_.poll_next();
     if (off_checkpoint) at = context_.step();  // a TLS block may have been made
     leave_request(*to, at, {current_, LeftFor::kOthers});
   }
