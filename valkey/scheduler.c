@@ -357,6 +357,27 @@ static void refuse_for_overload(client* c) {
   rejectCommand(c, reply);
 }
 
+// While its command waits or is underway a client is not read: what comes behind it stays in the
+// connection, and so does its end, before which all that was sent is done, as in Valkey. A primary
+// is, since it would take the silence for a failure.
+static void stop_reading(client* c) {
+  if (c->conn != NULL && !c->flag.primary) connSetReadHandler(c->conn, NULL);
+}
+
+void scheduler_read_again(client* c) {
+  if (c->conn == NULL || c->flag.blocked || c->flag.protected) return;
+  if (!connHasReadHandler(c->conn)) connSetReadHandler(c->conn, readQueryFromClient);
+}
+
+// Most scripts have ended before the event loop could read.
+static void stop_reading_new(void) {
+  for (SchedulerCommand* command = scheduler_commands; command != NULL; command = command->next) {
+    if (command->is_unread) return;
+    command->is_unread = 1;
+    stop_reading(command->c);
+  }
+}
+
 // The client of a command that has ended goes on, as after processCommandAndResetClient.
 static void finish(SchedulerCommand* command) {
   client* const c = command->c;
@@ -379,8 +400,9 @@ static void finish(SchedulerCommand* command) {
   }
   commandProcessed(c);
   updateClientMemUsageAndBucket(c);
-  unprotectClient(c);
-  queueClientForReprocessing(c);
+  c->flag.protected = 0;
+  if (clientHasPendingReplies(c)) putClientInPendingWriteQueue(c);
+  queueClientForReprocessing(c);  // and is read again after what it has sent already
   end_state(&command->state);
   zfree(command);
 }
@@ -661,6 +683,7 @@ static void postpone(client* c, int flags, int is_reader) {
   end_let_go(mine);
   mine->is_reader = is_reader != 0;
   ++waiting;
+  stop_reading(c);
   blockPostponeClient(c);
 }
 
@@ -770,6 +793,7 @@ static void tell_busy(void) {
 int scheduler_turn(void) {
   if (scheduler_underway != 0) run_slice();
   finish_ended();
+  stop_reading_new();
   if (scheduler_underway == 0 && expired_count != 0) delete_expired();
   tell_busy();
   if (scheduler_underway == 0 && maintenance_due) maintain();

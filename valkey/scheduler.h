@@ -101,6 +101,9 @@ void scheduler_forget(struct client* c);
 // freeClient: nor is it tried again.
 void scheduler_abandon(struct client* c);
 
+// processUnblockedClients: of a client whose command, it may be, was underway or waited.
+void scheduler_read_again(struct client* c);
+
 void scheduler_checkpoint_slow(void);
 // In a loop of a command that may be suspended there.
 static inline void scheduler_checkpoint(void) {

@@ -55,6 +55,7 @@ struct SchedulerCommand {
   int is_script;
   int killed;
   int is_refused;  // for overload, before it has begun
+  int is_unread;   // its client is not read until it has ended
   int is_busy;     // has run for busy-reply-threshold, and those that waited were told
   monotime began;    // when it was submitted
   monotime started;  // its first slice
