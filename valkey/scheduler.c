@@ -673,6 +673,7 @@ static void postpone(client* c, int flags, int is_reader) {
   if (mine->waits_since == 0) {
     mine->waits_since = (long long)getMonotonicUs();
     mine->first_try = (flags & CMD_CALL_REPROCESSING) == 0;
+    if (!mine->first_try && mine->timeout == 0) mine->timeout = c->bstate->timeout;
     mine->group = (unsigned char)c->cmd->scheduler_group;
     mine->culprit = is_reader ? -1 : (signed char)scheduler_culprit();
     ++scheduler_counts_of(mine->group)->waits;

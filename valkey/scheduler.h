@@ -31,6 +31,7 @@ typedef struct SchedulerClient {
   unsigned char is_reader;     // waits although it conflicts with none: others came before it
   unsigned char group;         // of the command that waits
   signed char culprit;         // group of the one that it waits for; -1 = it waits for its turn
+  long long timeout;           // ms: until when a command may block that was served and waits, or 0
   long long waited_us;         // of the command that runs, before it began
   long long suspended_us;      // of the one that a script has called
 } SchedulerClient;

@@ -149,6 +149,18 @@ class Semantics(Fixture):
         self.assertEqual((half.receive(), half.receive()), (COUNT, b"OK"))
         eventually(lambda: self.admin.call("HGET", "hash", "new") == b"1", "the write is done")
 
+    def test_a_command_that_blocks_and_waits_keeps_its_timeout(self):
+        self.admin.call("EVAL", "for i = 1, 3000 do redis.call('rpush', 'list', i) end", 0)
+        mover = self.client()
+        mover.send("BLMOVE", "source", "list", "LEFT", "LEFT", 1)
+        eventually(lambda: self.admin.info("clients")["blocked_clients"] == "1", "it blocks")
+        reader = self.suspended("LRANGE", "list", 0, -1)
+        self.admin.call("RPUSH", "source", "x")
+        self.assertEqual((self.waiting(), self.underway()), (1, 1))
+        self.assertEqual(self.admin.call("LPOP", "source"), b"x")
+        self.assertEqual(len(reader.receive()), 3000)
+        self.assertIsNone(mover.receive())
+
     def test_a_suspended_or_waiting_client_is_not_unblocked(self):
         reader = self.suspended()
         writer = self.client()
