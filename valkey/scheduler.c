@@ -46,6 +46,7 @@ static int draining = 0;
 static long long drained_script_us = 0;  // a script that has run for longer is killed by the drain
 static int countdown = CHECKPOINT_STRIDE;
 static uint64_t switches = 0;        // to a command, or back to the event loop
+static monotime slice_end = 0;       // of the event loop's last slice
 
 // ---- The state of the server that is a command's
 
@@ -463,7 +464,14 @@ void scheduler_drain(int haste) {
   finish_ended();
 }
 
-// For some ns, or, at 0, if the policy says so. What a script has called counts it, too.
+// If the policy says so; for the event loop when its slice has ended, as some policies preempt
+// nothing.
+static void give_way(uint64_t before) {
+  rubato_checkpoint();
+  if (switches == before && getMonotonicUs() >= slice_end) rubato_yield();
+}
+
+// For some ns, or, at 0, until it has its turn again. What a script has called counts it, too.
 static void suspend(SchedulerCommand* command, int64_t sleep_ns) {
   client* const inner = server.executing_client;
   leave(command);
@@ -472,7 +480,7 @@ static void suspend(SchedulerCommand* command, int64_t sleep_ns) {
   if (sleep_ns != 0) {
     rubato_sleep(sleep_ns);
   } else {
-    rubato_checkpoint();
+    give_way(before);
   }
   if (switches != before) {
     ++scheduler_counts_of(command->group)->suspensions;
@@ -719,6 +727,7 @@ static int is_full(void) {
 
 static void run_slice(void) {
   ++switches;
+  slice_end = getMonotonicUs() + (monotime)scheduler_options.quantum_us;
   rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
 }
 

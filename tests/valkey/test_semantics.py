@@ -604,6 +604,19 @@ class AsConfigured(Fixture):
         self.assertRaises(ReplyError, reader.receive)
         self.assertEqual(self.admin.call("EVAL", "for i = 1, 1000000 do end return 7", 0), 7)
 
+    def test_every_policy_lets_others_pass(self):
+        with self.assertRaises(ReplyError) as caught:
+            self.admin.call("CONFIG", "SET", "rubato-policy", "")
+        policies = str(caught.exception).split("is not one of ")[1].split(", ")
+        self.assertIn("synergy", policies)
+        for policy in policies:
+            self.admin.call("CONFIG", "SET", "rubato-policy", policy)
+            reader = self.suspended("EVAL_RO", "while true do end", 0)
+            self.assertEqual(self.admin.call("PING"), b"PONG", policy)
+            self.assertEqual(self.underway(), 1)
+            self.assertEqual(self.admin.call("SCRIPT", "KILL"), b"OK")
+            self.assertRaises(ReplyError, reader.receive)
+
     def test_keys_expire_under_reads_without_end(self):
         self.admin.call("DEBUG", "POPULATE", 50000)
         stop = threading.Event()
