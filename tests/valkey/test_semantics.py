@@ -5,6 +5,7 @@ replicates, evicts; its client pipelines, is subscribed, tracked, or gone.
 A command is long here because its first checkpoint is far from its last one, in stress mode, where
 it is suspended at most of them; that one is underway is asked of INFO, not guessed from time."""
 
+import signal
 import socket
 import threading
 import time
@@ -516,6 +517,30 @@ class Semantics(Fixture):
         eventually(lambda: self.server.process.poll() is not None, "the server stops")
         self.assertEqual(self.server.process.returncode, 0)
         self.assertEqual(reader.receive(), COUNT)
+        self.server.stop()
+        self.server = Server(*self.options)  # for tearDown
+
+    def test_what_begins_while_a_stop_waits_for_replicas_is_answered(self):
+        self.admin.call("EVAL", "for i = 1, ARGV[1] do redis.call('sadd', 'set', 'e' .. i) end", 0,
+                        COUNT)
+        replica = Server("--replicaof", f"127.0.0.1 {self.server.port}")
+        try:
+            eventually(lambda: "state=online" in self.admin.info("replication").get("slave0", ""),
+                       "in sync")
+            replica.process.send_signal(signal.SIGSTOP)
+            self.admin.call("SET", "x", 1)
+            stopper = self.client()
+            stopper.send("SHUTDOWN", "NOSAVE")
+            eventually(lambda: "shutdown_in" in self.admin.call("INFO", "server").decode(),
+                       "the stop waits")
+            reader = self.suspended("SINTERCARD", 2, "set", "set")
+            replica.process.send_signal(signal.SIGCONT)
+            self.assertEqual(reader.receive(), COUNT)
+            eventually(lambda: self.server.process.poll() is not None, "the server stops")
+            self.assertEqual(self.server.process.returncode, 0)
+        finally:
+            replica.process.send_signal(signal.SIGCONT)
+            self.assertEqual(replica.stop(), "")
         self.server.stop()
         self.server = Server(*self.options)  # for tearDown
 
