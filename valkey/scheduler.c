@@ -47,6 +47,7 @@ static long long drained_script_us = 0;  // a script that has run for longer is 
 static int countdown = CHECKPOINT_STRIDE;
 static uint64_t switches = 0;        // to a command, or back to the event loop
 static monotime slice_end = 0;       // of the event loop's last slice
+static uint64_t preemptions_before = 0;  // of the executors before this one, since the last reset
 
 // ---- The state of the server that is a command's
 
@@ -204,7 +205,15 @@ static rubato_executor* create_as_set(int metrics_port, rubato_error* error) {
                          error);
 }
 
+static uint64_t preemptions(void) {
+  rubato_stats stats;
+  memset(&stats, 0, sizeof(stats));
+  if (executor != NULL) rubato_executor_stats(executor, &stats, sizeof(stats));
+  return preemptions_before + stats.preemptions;
+}
+
 static void use_executor(rubato_executor* other) {
+  preemptions_before = preemptions();
   rubato_executor_destroy(executor);
   executor = other;
   metrics_socket = find_listener(rubato_executor_metrics_port(executor));
@@ -867,10 +876,14 @@ char* scheduler_describe_client(char* to, client* c) {
                       (long long)getMonotonicUs() - c->scheduler.waits_since);
 }
 
+void scheduler_reset_stats(void) {
+  scheduler_reset_counts();
+  most_underway = scheduler_underway;
+  drains = pushes_kept = 0;
+  preemptions_before -= preemptions();
+}
+
 char* scheduler_info(char* to) {
-  rubato_stats stats;
-  memset(&stats, 0, sizeof(stats));
-  if (executor != NULL) rubato_executor_stats(executor, &stats, sizeof(stats));
   const SchedulerCounts total = scheduler_total();
   const SchedulerCounts* const all = &total;
   to = sdscatprintf(
@@ -893,7 +906,7 @@ char* scheduler_info(char* to) {
       "rubato_pushes_kept:%lld\r\n",
       scheduler_options.enabled, scheduler_options.policy, scheduler_underway, most_underway,
       waiting, all->commands, all->suspensions, all->suspended_us,
-      (unsigned long long)stats.preemptions, all->waits, all->waited_us, all->longest_wait_us,
+      (unsigned long long)preemptions(), all->waits, all->waited_us, all->longest_wait_us,
       all->refused, drains, pushes_kept);
   return scheduler_append_groups(to);
 }

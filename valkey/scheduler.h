@@ -134,6 +134,8 @@ long long scheduler_suspended_us(struct client* c);
 // For CLIENT LIST, and a section of INFO: appended to `to`, an sds.
 char* scheduler_describe_client(char* to, struct client* c);
 char* scheduler_info(char* to);
+// CONFIG RESETSTAT: counts begin anew.
+void scheduler_reset_stats(void);
 
 // The command log: 1 more argument when the client's command was suspended or has waited.
 void scheduler_annotate(struct client* c, struct serverObject*** argv, int* argc);

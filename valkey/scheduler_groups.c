@@ -268,6 +268,12 @@ SchedulerCounts* scheduler_counts_of(int group) {
   return &scheduler_groups[group >= 0 && group <= scheduler_groups_count ? group : 0].counts;
 }
 
+void scheduler_reset_counts(void) {
+  const SchedulerCounts none = {0};
+  for (int i = 0; i <= scheduler_groups_count; ++i) scheduler_groups[i].counts = none;
+  for (int i = 0; i < gone_count; ++i) gone[i].counts = none;
+}
+
 // What the classes that are gone have counted is group 0's.
 static SchedulerCounts shown(int group) {
   SchedulerCounts counts = scheduler_groups[group].counts;

@@ -69,7 +69,7 @@ struct SchedulerCommand {
   SchedulerCommand* next;      // in that list, or in that of those that have
 };
 
-// Counts of a group since the start, for INFO.
+// Counts of a group since the start or the last CONFIG RESETSTAT, for INFO.
 typedef struct SchedulerCounts {
   long long commands;        // run as tasks
   long long ran_us;          // of those that have ended, without the time that they were suspended
@@ -98,6 +98,7 @@ extern int scheduler_groups_count;  // beside group 0, of the commands in no cla
 // Of the group; of group 0 for the number of one that is gone.
 SchedulerCounts* scheduler_counts_of(int group);
 SchedulerCounts scheduler_total(void);
+void scheduler_reset_counts(void);
 // A line of INFO for each group.
 char* scheduler_append_groups(char* to);
 

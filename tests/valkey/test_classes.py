@@ -14,6 +14,9 @@ from valkey_process import BINARY, ReplyError, Server, free_port
 
 SLOW = "slow commands hgetall,KEYS share 10"
 
+SHOWN = ("commands", "ran_us", "suspensions", "suspended_us", "waits", "waited_us",
+         "longest_wait_us", "held_up", "held_up_us", "refused")
+
 
 def counts(client, name):
     """The figures of a class."""
@@ -103,6 +106,26 @@ class Definitions(Fixture):
         for text in ("", "scripts commands eval_ro share 1", ""):
             self.admin.call("CONFIG", "SET", "rubato-class", text)
             self.assertEqual(counts(self.admin, "default")["commands"], 1)
+
+    def test_counts_begin_anew_when_they_are_told_to(self):
+        self.admin.call("CONFIG", "SET", "rubato-class", SLOW)
+        for words in (("HGETALL", "hash"), ("HKEYS", "hash")):
+            while int(self.admin.info()["rubato_preemptions"]) == 0:
+                self.admin.call(*words)
+        before = self.admin.info()
+        self.admin.call("CONFIG", "SET", "rubato-class", "")  # another executor, no class
+        after = self.admin.info()
+        for name in ("rubato_commands", "rubato_suspensions", "rubato_preemptions"):
+            self.assertGreater(int(before[name]), 0, name)
+            self.assertEqual(before[name], after[name])
+        self.admin.call("CONFIG", "RESETSTAT")
+        counted = {name: value for name, value in self.admin.info().items()
+                   if name not in ("rubato_enabled", "rubato_policy")}
+        shown = ",".join(f"{name}=0" for name in SHOWN)
+        self.assertEqual(counted.pop("rubato_class_default"), f"share=100,{shown}")
+        self.assertEqual(set(counted.values()), {"0"}, counted)
+        self.admin.call("HGETALL", "hash")
+        self.assertEqual(self.admin.info()["rubato_commands"], "1")
 
     def test_what_is_wrong_is_refused_in_one_line(self):
         self.admin.call("CONFIG", "SET", "rubato-class", SLOW)
