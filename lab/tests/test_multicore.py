@@ -278,6 +278,15 @@ class Options(unittest.TestCase):
         self.assertEqual(self.ended(4, "--from", "/nowhere"),
                          (1, "multicore: /nowhere: No such file or directory\n"))
 
+    def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_measured(self):
+        with tempfile.NamedTemporaryFile() as file, \
+                mock.patch("rubato_lab.demo.version_of", return_value="rubato 0"), \
+                mock.patch.object(main, "make_plan", side_effect=AssertionError):
+            out = f"{file.name}/out"
+            self.assertEqual(self.ended(4, "--out", out),
+                             (2, "multicore: --out takes a folder that can be written to, not "
+                                 f"{out}: Not a directory\n"))
+
     def test_a_run_that_fails_is_told_and_not_repeated(self):
         class Broken:
             def run(self, *_):

@@ -116,6 +116,17 @@ def check_machine(opts, allowed):
         raise Refused("taskset is missing; it pins the server")
 
 
+def prepare(folder):
+    """What could not be written is not measured. Raises Refused."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Refused(f"--out takes a folder that can be written to, not {folder}: "
+                      f"{error.strerror}") from error
+
+
 def make_plan(opts, allowed, names):
     """Raises Refused."""
     cpus = topology.in_order(topology.read(allowed))
@@ -297,6 +308,7 @@ def measured(opts, arguments, voice):
     allowed = os.sched_getaffinity(0)
     check_machine(opts, allowed)
     version = demo.version_of(opts.binary)
+    prepare(opts.out)
     plan = make_plan(opts, allowed, chosen_policies(opts))
     describe(plan, version, voice.say)
     found, status = Found(), 0
