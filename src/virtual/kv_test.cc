@@ -66,6 +66,7 @@ struct Setting {
     if (client.hot) world.latency = Nanos(500);
     if (prng.below(4) == 0 && other_keys == 0) max_bytes = uint64_t{32} * 1024 << prng.below(4);
     client.memory_fails = no_memory_one_in > 0 || max_bytes > 0;
+    client.is_refused = refuses;
     if (prng.below(4) == 0) be_quiet(prng);
     if (prng.below(8) == 0) max_flows = 1 + prng.below(clients);
     if (prng.below(2) == 0) idle_spin = Nanos(prng.below(5000));

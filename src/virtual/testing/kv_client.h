@@ -34,6 +34,7 @@ struct KvClientSetting {
   bool hot = false;           // clients do not rest, and have few keys
   bool quiet = false;         // one call at a time, with rests
   bool memory_fails = false;  // commands may be answered so
+  bool is_refused = false;    // they may be answered that the server is overloaded
 };
 
 // What all clients saw, by key. Each connection is a client of its own.
@@ -219,10 +220,11 @@ class KvClient {
   bool lost(const std::vector<Call>& batch, size_t from = 0) {
     note_lost();
     for (size_t i = from; i < batch.size(); ++i) {
-      if (!batch[i].key.empty()) add(batch[i], Instant::never());
+      if (!batch[i].key.empty()) add_lost(batch[i]);
     }
     return false;
   }
+  virtual bool may_be_refused() const { return setting_.memory_fails || setting_.is_refused; }
 
   Awaiting& awaiting() { return seen_.awaiting.at(number_); }
   Connection& connection() { return *connection_; }
@@ -264,7 +266,19 @@ class KvClient {
   void add(const Call& call, Instant returned) {
     const std::scoped_lock lock(seen_.mutex);
     const uint32_t identity = number_ * 1000 + connections_;
-    seen_.of_key[call.key][identity].push_back({call.operation, call.called, returned});
+    seen_.of_key[call.key][identity].push_back(
+        {call.operation, call.called, returned, may_be_refused()});
+  }
+  // Of a transaction's writes one may have found no memory.
+  void add_lost(Call call) {
+    std::string& command = call.operation.command;
+    if (!setting_.memory_fails || (command != "EXEC SET" && command != "EXEC IF")) {
+      return add(call, Instant::never());
+    }
+    for (const char* part : {"SET left", "SET right"}) {
+      command = part;
+      add(call, Instant::never());
+    }
   }
 
   const uint16_t port_;
@@ -529,6 +543,8 @@ class RpcKvClient final : public KvClient, public rpc::ClientEvents {
     return true;
   }
 
+  // Its credits may be used up.
+  bool may_be_refused() const override { return true; }
   void leave() override {
     if (!is_connected()) return;
     std::string bye;

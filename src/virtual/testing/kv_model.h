@@ -110,6 +110,8 @@ struct PairModel {
     if (command == "GET right") return shown(right);
     if (command == "EXEC GET") return "*2\r\n" + shown(left) + shown(right);
     if (command == "EXEC SET") return execute(left, right, operation);
+    if (command == "SET left") return set(left, operation.argument) ? kOk : "";
+    if (command == "SET right") return set(right, operation.argument) ? kOk : "";
     if (command == "EXEC MSET") {
       static const std::string kNone = "*1\r\n-OOM";
       if (operation.reply.starts_with(kNone)) return operation.reply;

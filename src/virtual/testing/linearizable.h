@@ -17,12 +17,13 @@
 namespace rubato::virt::testing {
 
 // What one client did, in its order. An operation that did not return may have been done or not;
-// none of its client's follows it.
+// only others that did not follow it, which were done without it where it may have been refused.
 template <class Operation>
 struct Recorded {
   Operation operation;
   Instant called;
   Instant returned = Instant::never();
+  bool may_be_refused = false;  // looked at where it did not return
 
   bool unknown() const { return returned == Instant::never(); }
 };
@@ -45,10 +46,10 @@ class Linearizer {
       if (done_[client] == clients_[client].size()) continue;
       const Recorded<Operation>& next = clients_[client][done_[client]];
       if (next.called > first_return) continue;
-      std::string after = state;
-      if (!Model::step(after, next.operation, next.unknown())) continue;
       ++done_[client];
-      if (search(after)) return true;
+      std::string after = state;
+      if (Model::step(after, next.operation, next.unknown()) && search(after)) return true;
+      if (next.unknown() && next.may_be_refused && search(state)) return true;
       --done_[client];
     }
     return false;
