@@ -339,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, VirtualKv, ::testing::ValuesIn(testing::al
 
 TEST_P(VirtualKv, what_clients_see_is_linearizable) {
   virt::testing::each_seed(10, [](uint64_t seed) {
-    Prng prng(seed);
+    Prng prng = virt::testing::prng_of(seed, GetParam().name);
     const Setting setting(GetParam(), prng);
     const testing::Replay replay(seed, setting.describe());
     virt::run(setting.world, [&] { serve(setting, prng); });

@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, VirtualLoops, ::testing::ValuesIn(testing:
 
 TEST_P(VirtualLoops, none_that_sleeps_misses_a_task_or_the_end_of_a_stop) {
   virt::testing::each_seed(10, [](uint64_t seed) {
-    Prng prng(seed);
+    Prng prng = virt::testing::prng_of(seed, GetParam().name);
     const Setting setting(GetParam(), prng);
     const testing::Replay replay(seed, setting.describe());
     virt::run(setting.world, [&] { Storm(setting, prng).run(); });

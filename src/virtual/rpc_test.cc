@@ -577,7 +577,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, VirtualRpc, ::testing::ValuesIn(testing::a
 
 TEST_P(VirtualRpc, each_request_ends_once_and_no_credit_is_lost) {
   virt::testing::each_seed(10, [](uint64_t seed) {
-    Prng prng(seed);
+    Prng prng = virt::testing::prng_of(seed, GetParam().name);
     const Setting setting(GetParam(), prng);
     const testing::Replay replay(seed, setting.describe());
     virt::run(setting.world, [&] { serve(setting, prng); });

@@ -423,7 +423,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, VirtualRuntime, ::testing::ValuesIn(testin
 
 TEST_P(VirtualRuntime, answers_each_request_once_in_order_and_soon) {
   virt::testing::each_seed(10, [](uint64_t seed) {
-    Prng prng(seed);
+    Prng prng = virt::testing::prng_of(seed, GetParam().name);
     const Setting setting(GetParam(), prng);
     const testing::Replay replay(seed, setting.describe());
     virt::run(setting.world, [&] { Service(setting, prng).serve(); });

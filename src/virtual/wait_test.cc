@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, VirtualWaits, ::testing::ValuesIn(testing:
 
 TEST_P(VirtualWaits, nobody_who_waits_is_forgotten_nor_woken_twice) {
   virt::testing::each_seed(10, [](uint64_t seed) {
-    Prng prng(seed);
+    Prng prng = virt::testing::prng_of(seed, GetParam().name);
     const Setting setting(GetParam(), prng);
     const testing::Replay replay(seed, setting.describe());
     virt::run(setting.world, [&] { Storm(setting, prng).run(); });

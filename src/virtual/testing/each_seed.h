@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
+#include "base/prng.h"
 #include "policy/testing/seed.h"
 #include "virtual/world.h"
 
@@ -22,6 +24,13 @@ inline std::string trace_path(uint64_t seed) {
                      std::to_string(seed) + ".json";
   std::replace(name.begin(), name.end(), '/', '_');
   return std::filesystem::temp_directory_path() / name;
+}
+
+// What a seed draws for the policy of that name. Another one's setting is another one, so that as
+// many more are tried as there are policies.
+inline Prng prng_of(uint64_t seed, std::string_view policy) {
+  for (const char letter : policy) seed = SplitMix64(seed ^ static_cast<uint8_t>(letter)).next();
+  return Prng(seed);
 }
 
 // `body` gets the seed.
