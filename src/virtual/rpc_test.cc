@@ -144,14 +144,18 @@ struct EchoRequest final : RequestData {
 struct Written {
   std::atomic<uint64_t> replies{0};  // and errors of single requests
   std::atomic<uint64_t> refusals{0};
+  std::atomic<uint64_t> refused_as_they_came{0};  // of these, by admission
 
-  void count(std::string_view frames) {
+  // `is_welcome`: what the session has told its client first, but for an error.
+  void count(std::string_view frames, bool& is_welcome) {
     while (!frames.empty()) {
       const rpc::Decoded frame = rpc::decode(frames, rpc::Side::kServer);
       ASSERT_EQ(frame.state, rpc::Decoded::State::kComplete);
       frames.remove_prefix(frame.length);
+      if (frame.message.kind == rpc::Kind::kWelcome) is_welcome = true;
       if (frame.message.kind == rpc::Kind::kRefusal) ++refusals;
       const bool failed = frame.message.kind == rpc::Kind::kError && frame.message.id != 0;
+      EXPECT_TRUE(is_welcome || frame.message.kind == rpc::Kind::kError);
       if (failed || frame.message.kind == rpc::Kind::kResponse) ++replies;
     }
   }
@@ -177,13 +181,14 @@ class EchoSession final : public Session {
   void refuse(Request& request) override { rpc::ServerSession::refused(request, of(request).rpc); }
   void answer(Request& request) override {
     const size_t before = request.reply->size();
+    if (of(request).rpc.refuses()) ++written_.refused_as_they_came;
     rpc_.answer(request, of(request).rpc);
-    written_.count(request.reply->unsent().substr(before));
+    written_.count(request.reply->unsent().substr(before), is_welcome_);
   }
   void complete(Request& request, ReplyBuffer& to) override {
     const size_t before = to.size();
     rpc_.complete(request, of(request).rpc, to, request.reply->unsent());
-    written_.count(to.unsent().substr(before));
+    written_.count(to.unsent().substr(before), is_welcome_);
   }
   void on_push(ReplyBuffer& reply) override { rpc_.on_push(reply); }
 
@@ -223,6 +228,7 @@ class EchoSession final : public Session {
 
   rpc::ServerSession rpc_;
   Written& written_;
+  bool is_welcome_ = false;
 };
 
 class Echo final : public Application, public Protocol {
@@ -500,6 +506,25 @@ constexpr Nanos kWatchdogBound = Nanos::millis(5);
 constexpr Nanos kOwnBound = Nanos::millis(1);
 constexpr Nanos kStopBound = Nanos::millis(50);
 
+// What clients heard of, at least, is what was counted; what was counted is what was written.
+void check_counts(const Setting& setting, RpcServer& server, uint64_t replied, uint64_t refused) {
+  const rpc::AdmissionController::Counts counts = server.admission().counts();
+  uint64_t counted = 0;
+  for (const uint64_t count : counts.refused) counted += count;
+  uint64_t by_admission = 0;
+  for (const auto& by_class : counts.refused_by_admission) {
+    for (const uint64_t count : by_class) by_admission += count;
+  }
+  EXPECT_EQ(counts.served, server.written().replies);
+  EXPECT_EQ(counted, server.written().refusals);
+  EXPECT_EQ(by_admission, server.written().refused_as_they_came);
+  EXPECT_GE(counts.served, replied);
+  EXPECT_GE(counted, refused);
+  if (!setting.reliable()) return;
+  EXPECT_EQ(counts.served, replied);
+  EXPECT_EQ(counted, refused);
+}
+
 void serve(const Setting& setting, Prng& prng) {
   std::vector<std::unique_ptr<Client>> clients(setting.clients);
   std::atomic<bool> all_made{false};
@@ -553,21 +578,10 @@ void serve(const Setting& setting, Prng& prng) {
   EXPECT_TRUE(server->stop());
   EXPECT_LT((now() - stops).count(), (kStopBound + (virt::faults_so_far() - faults) * 2).count());
   server->close();
-  rpc::AdmissionController& admission = server->admission();
-  const rpc::AdmissionController::Counts counts = admission.counts();
-  uint64_t counted = 0;
-  for (const uint64_t count : counts.refused) counted += count;
-  EXPECT_EQ(counts.served, server->written().replies);
-  EXPECT_EQ(counted, server->written().refusals);
-  EXPECT_GE(counts.served, replied);
-  EXPECT_GE(counted, refused);
-  if (setting.reliable()) {
-    EXPECT_EQ(counts.served, replied);
-    EXPECT_EQ(counted, refused);
-  }
+  check_counts(setting, *server, replied, refused);
   EXPECT_EQ(server->stats().preemptions, server->stats().resumed);
-  admission.tick(now());
-  EXPECT_TRUE(virt::testing::all_credits_are_back(admission));
+  server->admission().tick(now());
+  EXPECT_TRUE(virt::testing::all_credits_are_back(server->admission()));
 }
 
 class VirtualRpc : public ::testing::TestWithParam<LivePolicy> {};
