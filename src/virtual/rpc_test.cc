@@ -305,6 +305,10 @@ class RpcServer {
     datapath_.reset();
   }
   rpc::AdmissionController& admission() { return admission_; }
+  // A session has no credit though there are some.
+  bool withholds_credits() const {
+    return admission_.pool().drained() > 0 && admission_.pool().unissued() > 0;
+  }
   const Written& written() const { return application_.written(); }
   const RuntimeStats& stats() const { return stats_; }
 
@@ -504,6 +508,8 @@ constexpr Nanos kIdleBoundOfCores = Nanos::millis(10);
 constexpr Nanos kWatchdogBound = Nanos::millis(5);
 // The same beside what this worker alone may run.
 constexpr Nanos kOwnBound = Nanos::millis(1);
+// How long a session may have no credit while there are some: a quiet server looks every 20 ms.
+constexpr Nanos kCreditBound = Nanos::millis(40);
 constexpr Nanos kStopBound = Nanos::millis(50);
 
 // What clients heard of, at least, is what was counted; what was counted is what was written.
@@ -549,7 +555,9 @@ void serve(const Setting& setting, Prng& prng) {
                      return quick && is_made &&
                             (waiting->has_come(worker) || waiting->is_queued(worker));
                    },
-               .bound_of_own = kOwnBound});
+               .bound_of_own = kOwnBound,
+               .is_starved = [&] { return is_made && server->withholds_credits(); },
+               .bound_of_starved = kCreditBound});
   server = std::make_unique<RpcServer>(setting, watch);
   waiting.emplace(server->waiting(setting.policy));
   is_made = true;

@@ -57,6 +57,9 @@ class Watch {
     // connection is to be told unasked.
     std::function<bool(uint32_t worker)> has_own_work;
     Nanos bound_of_own;
+    // True while a client is kept from what there is, and for how long it may be.
+    std::function<bool()> is_starved = {};
+    Nanos bound_of_starved = {};
   };
 
   explicit Watch(Rules rules)
@@ -114,6 +117,7 @@ class Watch {
       one = std::min(one, since);
       if (rules_.has_own_work) look_at_own(thread, at, std::max(since, quiet));
     }
+    if (rules_.is_starved) look_at_starved(at, quiet);
     if (idle) {
       kept_since_ = Instant::never();
       return;
@@ -137,6 +141,17 @@ class Watch {
     }
   }
 
+  void look_at_starved(Instant at, Instant quiet) {
+    if (quiet >= at || !rules_.is_starved()) {
+      starved_since_ = Instant::never();
+      return;
+    }
+    starved_since_ = std::max(quiet, starved_since_ == Instant::never() ? at : starved_since_);
+    if (at - starved_since_ > rules_.bound_of_starved) {
+      fail("a client is kept from what there is");
+    }
+  }
+
   // Some worker has waited since `since`.
   void look_at_each(Instant at, Instant since) {
     if (!rules_.any_may_run || since >= at || !rules_.any_may_run()) {
@@ -156,6 +171,7 @@ class Watch {
   std::atomic<uint32_t> workers_{0};
   std::atomic<bool> done_{false};
   Instant kept_since_ = Instant::never();  // a worker and a request have waited both
+  Instant starved_since_ = Instant::never();
   std::thread thread_;
 };
 
