@@ -72,6 +72,7 @@ struct Setting {
     if (prng.below(2) == 0) idle_spin = Nanos(prng.below(5000));
     if (prng.below(2) == 0) in_service = 2 + prng.below(4);
     impatient = prng.below(2) == 0;
+    patient = prng.below(2) == 0;
     if (prng.below(3) == 0) {
       faulty = true;
       world.stall_places_one_in = 1u << prng.below(3);
@@ -105,7 +106,7 @@ struct Setting {
     return policy.name + (", " + std::to_string(workers)) + " workers, " + std::to_string(clients) +
            " clients, " + (udp ? "UDP" : "TCP") + (faulty ? ", faults" : "") +
            (breaks ? ", breaks" : "") + (quiet ? ", quiet" : "") +
-           (impatient ? ", impatient" : "") + cores.describe() +
+           (impatient ? ", impatient" : "") + (patient ? ", patient" : "") + cores.describe() +
            ", target " + std::to_string(target.count()) + " ns, in service " +
            std::to_string(in_service) +
            (max_fibers < kFibers ? ", fibers " + std::to_string(max_fibers) : "") +
@@ -120,6 +121,7 @@ struct Setting {
   bool breaks;  // clients give their sessions up, in different ways
   bool quiet = false;  // one request at a time, with rests
   bool impatient = false;  // clients say again and again what they have queued
+  bool patient = false;  // they keep it until they have a credit
   Cores cores = {};
   Nanos target;
   Nanos idle_spin = Nanos::micros(50);
@@ -350,7 +352,7 @@ class Client final : public rpc::ClientEvents {
     rpc::ClientOptions options;
     options.session = number + 1;
     options.datagrams = setting.udp;
-    options.expire = Nanos::millis(5);
+    options.expire = setting.patient ? Nanos() : Nanos::millis(5);
     options.answer_within = setting.reliable() ? Nanos() : Nanos::millis(50);
     session_ = std::make_unique<rpc::ClientSession>(options, *this);
   }
