@@ -148,16 +148,16 @@ struct Written {
   std::atomic<uint64_t> refusals{0};
   std::atomic<uint64_t> refused_as_they_came{0};  // of these, by admission
 
-  // `is_welcome`: what the session has told its client first, but for an error.
-  void count(std::string_view frames, bool& is_welcome) {
+  // `owes_welcome`: they answer the request that came with the hello.
+  void count(std::string_view frames, bool owes_welcome) {
     while (!frames.empty()) {
       const rpc::Decoded frame = rpc::decode(frames, rpc::Side::kServer);
       ASSERT_EQ(frame.state, rpc::Decoded::State::kComplete);
       frames.remove_prefix(frame.length);
-      if (frame.message.kind == rpc::Kind::kWelcome) is_welcome = true;
       if (frame.message.kind == rpc::Kind::kRefusal) ++refusals;
       const bool failed = frame.message.kind == rpc::Kind::kError && frame.message.id != 0;
-      EXPECT_TRUE(is_welcome || frame.message.kind == rpc::Kind::kError);
+      EXPECT_TRUE(!std::exchange(owes_welcome, false) ||
+                  frame.message.kind == rpc::Kind::kWelcome);
       if (failed || frame.message.kind == rpc::Kind::kResponse) ++replies;
     }
   }
@@ -183,14 +183,16 @@ class EchoSession final : public Session {
   void refuse(Request& request) override { rpc::ServerSession::refused(request, of(request).rpc); }
   void answer(Request& request) override {
     const size_t before = request.reply->size();
+    const bool owes_welcome = of(request).rpc.owes_welcome;
     if (of(request).rpc.refuses()) ++written_.refused_as_they_came;
     rpc_.answer(request, of(request).rpc);
-    written_.count(request.reply->unsent().substr(before), is_welcome_);
+    written_.count(request.reply->unsent().substr(before), owes_welcome);
   }
   void complete(Request& request, ReplyBuffer& to) override {
     const size_t before = to.size();
+    const bool owes_welcome = of(request).rpc.owes_welcome;
     rpc_.complete(request, of(request).rpc, to, request.reply->unsent());
-    written_.count(to.unsent().substr(before), is_welcome_);
+    written_.count(to.unsent().substr(before), owes_welcome);
   }
   void on_push(ReplyBuffer& reply) override { rpc_.on_push(reply); }
 
@@ -230,7 +232,6 @@ class EchoSession final : public Session {
 
   rpc::ServerSession rpc_;
   Written& written_;
-  bool is_welcome_ = false;
 };
 
 class Echo final : public Application, public Protocol {
