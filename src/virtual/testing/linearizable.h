@@ -38,24 +38,61 @@ class Linearizer {
 
   explicit Linearizer(const Clients& clients) : clients_(clients), done_(clients.size(), 0) {}
 
-  bool search(const std::string& state = {}) {
+  // First without any that was lost, then with one, and so on: most of them explain nothing.
+  bool search() {
+    for (lost_most_ = 0;; ++lost_most_) {
+      tried_.clear();
+      wants_more_ = false;
+      if (search_on({})) return true;
+      if (!wants_more_) return false;
+    }
+  }
+
+ private:
+  bool search_on(const std::string& state) {
     if (only_unknown_left()) return true;
     if (!tried_.insert(key(state)).second) return false;
     const Instant first_return = earliest_return();
-    for (size_t client = 0; client < clients_.size(); ++client) {
-      if (done_[client] == clients_[client].size()) continue;
-      const Recorded<Operation>& next = clients_[client][done_[client]];
-      if (next.called > first_return) continue;
-      ++done_[client];
-      std::string after = state;
-      if (Model::step(after, next.operation, next.unknown()) && search(after)) return true;
-      if (next.unknown() && next.may_be_refused && search(state)) return true;
-      --done_[client];
+    for (const bool lost : {false, true}) {
+      for (size_t client = 0; client < clients_.size(); ++client) {
+        if (has_lost_next(client) == lost && search_from(client, state, first_return)) return true;
+      }
     }
     return false;
   }
 
- private:
+  bool has_lost_next(size_t client) const {
+    return done_[client] < clients_[client].size() && clients_[client][done_[client]].unknown();
+  }
+
+  // With the next operation of that client, or one behind those of it that were not done, if they
+  // were lost. Of those that were lost only what changes something is tried.
+  bool search_from(size_t client, const std::string& state, Instant first_return) {
+    const size_t done = done_[client];
+    for (size_t at = done; at < clients_[client].size(); ++at) {
+      const Recorded<Operation>& next = clients_[client][at];
+      if (next.called > first_return) return false;
+      std::string after = state;
+      const bool fits = Model::step(after, next.operation, next.unknown());
+      const bool changes = after != state;
+      if (fits && (changes || !next.unknown()) && may_do(next.unknown())) {
+        done_[client] = at + 1;
+        lost_done_ += next.unknown() ? 1u : 0u;
+        if (search_on(after)) return true;
+        lost_done_ -= next.unknown() ? 1u : 0u;
+        done_[client] = done;
+      }
+      if (!next.unknown() || (changes && !next.may_be_refused)) return false;
+    }
+    return false;
+  }
+
+  bool may_do(bool lost) {
+    const bool may = !lost || lost_done_ < lost_most_;
+    wants_more_ |= !may;
+    return may;
+  }
+
   bool only_unknown_left() const {
     for (size_t client = 0; client < clients_.size(); ++client) {
       for (size_t i = done_[client]; i < clients_[client].size(); ++i) {
@@ -75,13 +112,16 @@ class Linearizer {
   }
 
   std::string key(const std::string& state) const {
-    std::string text;
+    std::string text = std::to_string(lost_done_) + ":";
     for (const size_t done : done_) text += std::to_string(done) + ",";
     return text + state;
   }
 
   const Clients& clients_;
   std::vector<size_t> done_;  // by client
+  size_t lost_done_ = 0;      // of these, lost ones; at most:
+  size_t lost_most_ = 0;
+  bool wants_more_ = false;
   std::unordered_set<std::string> tried_;
 };
 
