@@ -19,6 +19,7 @@
 
 #include "base/prng.h"
 #include "datapath/tcp.h"
+#include "kv_server/commands/table.h"
 #include "kv_server/engine/memory/memory_engine.h"
 #include "kv_server/server/application.h"
 #include "mechanism/clock/clock.h"
@@ -209,6 +210,9 @@ class KvServer {
     const auto errors = application_->server().errors().snapshot();
     const auto refused = errors.find("OVERLOADED");
     refusals_shown_ = refused != errors.end() ? refused->second : 0;
+    for (uint32_t command = 0; command < kv::command_table().size(); ++command) {
+      rejected_ += application_->server().calls().refused(command);
+    }
     for (const QueueDepth& queue : runtime_->queue_depths()) EXPECT_EQ(queue.depth, 0u);
     runtime_.reset();
     attachment_.reset();
@@ -220,6 +224,7 @@ class KvServer {
   const RuntimeStats& stats() const { return stats_; }
   const DatapathStats& traffic() const { return traffic_; }
   uint64_t refusals_shown() const { return refusals_shown_; }
+  uint64_t rejected() const { return rejected_; }
   uint64_t used_bytes() const { return engine_->stats().used_bytes; }
 
  private:
@@ -239,6 +244,7 @@ class KvServer {
   RuntimeStats stats_;
   DatapathStats traffic_;
   uint64_t refusals_shown_ = 0;
+  uint64_t rejected_ = 0;  // calls, by command: refusals, and errors before they ran
   std::thread thread_;
   bool drained_ = false;
 };
@@ -272,6 +278,7 @@ void check_counts(const Setting& setting, const KvServer& server, const Historie
   const RuntimeStats& stats = server.stats();
   EXPECT_EQ(stats.preemptions, stats.resumed);
   EXPECT_GE(server.refusals_shown(), seen.refused);
+  EXPECT_GE(server.rejected(), server.refusals_shown());
   EXPECT_GE(server.traffic().flows_refused, seen.turned_away);
   if (setting.stops_under_load) return;
   const DatapathStats& traffic = server.traffic();
