@@ -64,7 +64,11 @@ struct Setting {
     if (prng.below(4) == 0) no_memory_one_in = 1 + prng.below(8);
     if (prng.below(3) == 0) other_keys = 200u << prng.below(4);
     client.hot = prng.below(3) == 0;
-    if (client.hot) world.latency = Nanos(500);
+    if (client.hot) {
+      world.latency = Nanos(500);
+      client.resets = false;  // too many orders of what was lost to be looked through
+    }
+    client.hot_on = static_cast<virt::testing::KvClientSetting::Kind>(prng.below(3));
     if (prng.below(4) == 0 && other_keys == 0) max_bytes = uint64_t{32} * 1024 << prng.below(4);
     client.memory_fails = no_memory_one_in > 0 || max_bytes > 0;
     client.is_refused = refuses;

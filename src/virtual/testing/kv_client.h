@@ -31,7 +31,8 @@ namespace rubato::virt::testing {
 struct KvClientSetting {
   uint32_t batches = 1;
   bool resets = false;
-  bool hot = false;           // clients do not rest, and have few keys
+  bool hot = false;           // clients do not rest, and most of what they do is of one kind:
+  enum class Kind : uint8_t { kPair, kCounter, kString } hot_on = Kind::kPair;
   bool quiet = false;         // one call at a time, with rests
   bool memory_fails = false;  // commands may be answered so
   bool is_refused = false;    // they may be answered that the server is overloaded
@@ -131,17 +132,25 @@ class KvClient {
   }
 
   virtual Call draw() {
+    using Kind = KvClientSetting::Kind;
     const uint32_t draw = prng_.below(16);
+    if (setting_.hot && draw > 3) {
+      return setting_.hot_on == Kind::kPair ? of_pair() : of_key(setting_.hot_on == Kind::kCounter);
+    }
     if (draw == 0) {
-      return {.key = "", .commands = {prng_.below(2) == 0 ? "KEYS *" : "SCAN 0 COUNT 100"}};
+      static constexpr const char* kLong[] = {"KEYS *", "SCAN 0 COUNT 100", "CLIENT LIST"};
+      return {.key = "", .commands = {kLong[prng_.below(std::size(kLong))]}};
     }
     if (draw == 1) return discarded_transaction();
-    if (draw <= 5 || (setting_.hot && draw <= 12)) return of_pair();
+    if (draw == 2) return of_new_keys();
+    return draw <= 5 ? of_pair() : of_key(draw <= 8);
+  }
+
+  Call of_key(bool counter) {
     static constexpr const char* kCommands[] = {"GET",   "GET", "SET",   "GETSET",
                                                 "SETNX", "DEL", "APPEND"};
-    const bool counter = draw <= 8;
     Call call;
-    call.key = (counter ? "n" : "s") + std::to_string(prng_.below(3));
+    call.key = key(counter);
     call.operation.command = counter ? "INCR" : kCommands[prng_.below(7)];
     std::string command = call.operation.command + " " + call.key;
     if (!counter && call.operation.command != "GET" && call.operation.command != "DEL") {
@@ -152,11 +161,34 @@ class KvClient {
     return call;
   }
 
+  std::string key(bool counter) {
+    return (counter ? "n" : "s") + std::to_string(setting_.hot ? 0 : prng_.below(3));
+  }
+
   // The key that it would set stays unset: the last reply is that of a GET.
   static Call discarded_transaction() {
     return {.key = "never",
             .operation = {"GET"},
             .commands = {"MULTI", "SET never x", "DISCARD", "GET never"}};
+  }
+
+  // Keys that are new each time, so that the store grows while there is no memory. One of several
+  // that are set together is looked at.
+  Call of_new_keys() {
+    constexpr uint32_t kTogether = 16;
+    if (!set_.empty() && prng_.below(2) == 0) {
+      const std::string& key = set_[prng_.below(static_cast<uint32_t>(set_.size()))];
+      return {.key = key, .operation = {"GET"}, .commands = {"GET " + key}};
+    }
+    const std::string name = std::to_string(number_) + "." + std::to_string(next_value_++);
+    const uint32_t noted = prng_.below(kTogether);
+    std::string command = "MSET";
+    for (uint32_t i = 0; i < kTogether; ++i) {
+      const std::string key = "new" + std::to_string(i) + "." + name;
+      command += " " + key + " v" + name;
+      if (i == noted) set_.push_back(key);
+    }
+    return {.key = set_.back(), .operation = {"SET", "v" + name}, .commands = {command}};
   }
 
   Call of_pair() {
@@ -204,7 +236,7 @@ class KvClient {
     }
     if (!ends) return lost({call});
     if (call.key.empty()) {
-      EXPECT_EQ(last[0], '*');
+      EXPECT_EQ(last[0], call.commands[0] == "CLIENT LIST" ? '$' : '*');
       return true;
     }
     if (call.operation.command == "EXEC IF") {
@@ -287,6 +319,7 @@ class KvClient {
   std::unique_ptr<Connection> connection_;
   uint32_t connections_ = 0;
   uint32_t next_value_ = 0;
+  std::vector<std::string> set_;  // new keys that it has asked to be set
 };
 
 // One that speaks RESP, in lines.
@@ -361,8 +394,9 @@ class MemcachedClient final : public RespClient {
   Call draw() override {
     Call call;
     Operation& operation = call.operation;
-    const bool counter = prng_.below(4) == 0;
-    call.key = (counter ? "n" : "s") + std::to_string(prng_.below(3));
+    const bool counter = setting_.hot ? setting_.hot_on == KvClientSetting::Kind::kCounter
+                                      : prng_.below(4) == 0;
+    call.key = key(counter);
     call.answer = Call::Answer::kLine;
     const std::string& key = call.key;
     const bool meta = prng_.below(2) == 0;
@@ -471,7 +505,7 @@ class MemcachedClient final : public RespClient {
   }
 
   bool compare_and_set() {
-    Call read{.key = "s" + std::to_string(prng_.below(3)), .operation = {"GET"}};
+    Call read{.key = key(false), .operation = {"GET"}};
     read.answer = Call::Answer::kItem;
     read.commands = {"gets " + read.key};
     token_.clear();
