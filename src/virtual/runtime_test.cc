@@ -189,7 +189,7 @@ class Service {
 
   void serve() {
     server_.start();
-    waiting_.emplace(*server_.runtime, *server_.datapath, setting_.policy);
+    waiting_.emplace(*server_.runtime, server_.served(), setting_.policy);
     for (uint32_t f = 0; f < setting_.flows; ++f) {
       flows_.push_back({server_.connect(f % setting_.workers), {}, {}});
     }
@@ -220,6 +220,7 @@ class Service {
     options.idle_spin = setting_.idle_spin;
     if (setting_.queue_capacity > 0) {
       options.inbox_capacity = options.shared_capacity = setting_.queue_capacity;
+      server_.typed_capacity = setting_.queue_capacity;
     }
     if (setting_.refuses) {
       constexpr Overload kControls[] = {Overload::kAqm, Overload::kGradient, Overload::kCinnamon,
@@ -376,8 +377,10 @@ class Service {
 
   void check_counts() const {
     const RuntimeStats stats = server_.runtime->stats();
+    const bool nets = server_.net_worker != nullptr;
     EXPECT_EQ(stats.requests, server_.app.handled());
-    EXPECT_EQ(stats.refused, server_.app.refused());
+    EXPECT_EQ(stats.refused + (nets ? server_.net_worker->refused() : 0), server_.app.refused());
+    check_groups(stats);
     uint64_t by_reason = 0;
     for (const auto& refusals : stats.refusals) by_reason += refusals[0] + refusals[1];
     EXPECT_EQ(stats.refused, by_reason);
@@ -397,6 +400,25 @@ class Service {
                                   setting_.flows + 1);
     }
     for (const QueueDepth& queue : server_.runtime->queue_depths()) EXPECT_EQ(queue.depth, 0u);
+  }
+
+  // What is counted by group, and by type, is all that is counted; what has come has ended.
+  void check_groups(const RuntimeStats& stats) const {
+    GroupFigures all;
+    for (uint32_t group = 0; group < limits::kGroups; ++group) {
+      const GroupFigures figures = server_.runtime->group(group);
+      all.arrived += figures.arrived;
+      all.refused += figures.refused;
+      all.finished += figures.finished;
+    }
+    EXPECT_EQ(all.finished, stats.requests);
+    EXPECT_EQ(all.refused, stats.refused);
+    EXPECT_EQ(all.arrived, stats.requests + stats.refused);
+    uint64_t by_type = 0;
+    for (uint32_t letter = 'A'; letter <= 'Z'; ++letter) {
+      by_type += server_.runtime->latency(letter).count();
+    }
+    EXPECT_EQ(by_type, stats.requests);
   }
 
   static constexpr uint32_t kFibers = 128;

@@ -113,9 +113,8 @@ class LetterServer {
     LoopbackOptions wire;
     wire.queues = options.workers;
     datapath = std::make_unique<LoopbackDatapath>(wire, app);
-    if (by_net_worker) net_worker = NetWorkerDatapath::open(*datapath).value();
-    Datapath& served = by_net_worker ? static_cast<Datapath&>(*net_worker) : *datapath;
-    auto made = Runtime::create(options, served, app);
+    if (by_net_worker) net_worker = NetWorkerDatapath::open(*datapath, typed_capacity).value();
+    auto made = Runtime::create(options, served(), app);
     RUBATO_CHECK(made.ok());
     runtime = std::move(*made);
     if (loop) runtime->set_server_loop(loop);
@@ -129,6 +128,10 @@ class LetterServer {
     return drained_;
   }
 
+  // What the workers see.
+  Datapath& served() const {
+    return by_net_worker ? static_cast<Datapath&>(*net_worker) : *datapath;
+  }
   uint64_t connect(uint32_t worker = 0) { return datapath->connect(WorkerId{worker}); }
   void submit(uint64_t flow, std::string_view bytes) {
     RUBATO_CHECK(datapath->submit(flow, bytes));
@@ -153,7 +156,8 @@ class LetterServer {
   RuntimeOptions options;
   LetterApp app;
   std::function<void()> loop;
-  bool by_net_worker = false;  // it receives
+  bool by_net_worker = false;  // it receives, so many unfinished requests of a type:
+  uint32_t typed_capacity = NetWorkerDatapath::kTypedCapacity;
   std::unique_ptr<LoopbackDatapath> datapath;
   std::unique_ptr<NetWorkerDatapath> net_worker;
   std::unique_ptr<Runtime> runtime;
