@@ -10,7 +10,7 @@ RUBATO := build/release/bin/rubato
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 SEEDS ?= 100000
-VIRTUAL := runtime kv rpc wait
+VIRTUAL := runtime kv rpc wait cores loops
 FIG ?= list
 
 help:
