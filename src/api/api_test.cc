@@ -430,8 +430,8 @@ TEST(Errors, name_the_option_and_what_it_takes) {
   };
   EXPECT_TRUE(names(with([](Options& o) { o.policy = "magic"; }), "policy: 'magic'"));
   EXPECT_TRUE(names(with([](Options& o) { o.set["speed"] = "1"; }), "speed"));
-  EXPECT_EQ(with([](Options& o) { o.overload = static_cast<rubato::Overload>(6); }),
-            "overload: takes none, aqm, credits, gradient, cinnamon or dagor, not '6'");
+  EXPECT_EQ(with([](Options& o) { o.overload = static_cast<rubato::Overload>(7); }),
+            "overload: takes none, aqm, credits, gradient, cinnamon, dagor or gradient2, not '7'");
   EXPECT_EQ(with([](Options& o) { o.overload = rubato::Overload::kCredits; }),
             "overload: credits needs RUBATO_FRAMING_RPC");
   EXPECT_TRUE(names(with([](Options& o) { o.target_delay = {}; }),

@@ -353,7 +353,7 @@ TEST(Limiter, settings_that_nobody_reads_are_refused_by_name) {
   LoopbackDatapath datapath(wire, server.app);
   const auto made = Runtime::create(server.options, datapath, server.app);
   ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.error(), "overload_set: needs --overload gradient, cinnamon or dagor");
+  EXPECT_EQ(made.error(), "overload_set: needs --overload gradient, gradient2, cinnamon or dagor");
   server.options.overload = Overload::kCinnamon;
   const auto other = Runtime::create(server.options, datapath, server.app);
   ASSERT_FALSE(other.ok());
