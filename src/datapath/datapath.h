@@ -69,6 +69,10 @@ class DatapathQueue {
   // thread that looks after them.
   virtual bool is_looked_after() const { return true; }
 
+  // The owner is about to look for what others are late with, and then to wait; or that is over.
+  // Called by the owner.
+  virtual void note_idle(bool idle) { static_cast<void>(idle); }
+
   // True: the owner's thread is wanted for something else. The request that runs gives the worker
   // back at the end of its slice, and the next poll lends the thread. Called by the owner.
   virtual bool recalls() const { return false; }

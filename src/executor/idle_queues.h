@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // IdleQueues: which workers have found nothing to run, so that a submitted task goes to one of
-// them. A hint: it may lag, and nothing depends on its being right. Any thread.
+// them. A hint: it may lag. Any thread.
 //
-// Memory order: relaxed, since no other data is read on its word. A worker writes only when it
+// Memory order: relaxed, since no other data is read on its word; where loops depend on it, there
+// are fences (TaskDatapath::submit_to_loops). A worker writes only when it
 // becomes idle, a submitter only when it takes the mark; a busy server only reads.
 #pragma once
 

@@ -90,6 +90,13 @@ class LoopQueue final : public TaskQueue {
 
   bool is_looked_after() const override { return false; }
 
+  // TaskDatapath::submit_to_loops() says what the fence is for.
+  void note_idle(bool is_idle) override {
+    if (!is_idle) return idle().unmark(index());
+    idle().mark(index());
+    StdSync::fence();
+  }
+
   void wait(Nanos limit) override {
     if (wake_token().begin_wait() && !pending()) {
       const bool timed = limit < longest_wait(*this);

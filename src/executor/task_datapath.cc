@@ -55,10 +55,23 @@ void TaskDatapath::discard(Task& task) {
   if (draining()) queues_.front()->wake();  // it may have been the last one
 }
 
-TaskQueue& TaskDatapath::choose() {
-  if (!loops_.empty() && !on_worker()) {
-    if (LoopQueue* const own = LoopQueue::of_thread(number_)) return *own;
+// A thread that runs a loop is about to run it again. Any other loop may be busy for long, and no
+// thread would see the task: a loop that is idle does. Such a one marks itself, passes a fence and
+// looks; here the task is pushed, then comes a fence, and then the look at the marks. So one of
+// them sees the other.
+void TaskDatapath::submit_to_loops(Task& task) {
+  LoopQueue* const own = on_worker() ? nullptr : LoopQueue::of_thread(number_);
+  if (own != nullptr) {
+    own->submit(task);
+    return;
   }
+  const bool was_awake = choose().submit(task);
+  if (!was_awake) return;
+  StdSync::fence();
+  if (const auto idle = idle_.claim()) queues_[*idle]->wake();
+}
+
+TaskQueue& TaskDatapath::choose() {
   if (const auto idle = idle_.claim()) return *queues_[*idle];
   if (on_worker()) return *queues_[this_worker() % queues_.size()];
   [[gnu::tls_model("initial-exec")]] static thread_local constinit uint32_t turn = 0;

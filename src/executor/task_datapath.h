@@ -47,8 +47,13 @@ class TaskDatapath final : public Datapath {
   // The caller refuses it.
   void note_turned_away() { turned_away_.fetch_add(1, std::memory_order_relaxed); }
   void submit(Task& task) {
-    TaskQueue& queue = only_ != nullptr ? *only_ : choose();
-    queue.submit(task);
+    if (only_ != nullptr) {
+      only_->submit(task);
+    } else if (loops_.empty()) {
+      choose().submit(task);
+    } else {
+      submit_to_loops(task);
+    }
   }
   // Instead of submit.
   void discard(Task& task);
@@ -79,6 +84,7 @@ class TaskDatapath final : public Datapath {
 
  private:
   TaskQueue& choose();
+  void submit_to_loops(Task& task);
   void end_queued();
 
   const uint64_t number_;  // that no other one of the process has had

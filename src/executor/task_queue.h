@@ -33,8 +33,12 @@ class TaskQueue : public DatapathQueue {
   // False: there is no descriptor to wake the owner by.
   bool valid() const { return event_.valid(); }
 
-  void submit(Task& task) {
-    if (inbox_.push(task)) wake();
+  // True: the owner did not sleep, and may be busy.
+  bool submit(Task& task) {
+    if (!inbox_.push(task)) return false;
+    const bool asleep = wake_token_.wake();
+    if (asleep) signal();
+    return !asleep;
   }
 
   uint32_t poll(std::span<Request*> out) override;

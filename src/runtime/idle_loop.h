@@ -109,6 +109,7 @@ class IdleLoop {
 
   [[gnu::noinline]] void sleep() {
     RUBATO_DCHECK(delegated_.empty() && watched_.empty());
+    context_.datapath.note_idle(true);
     poll_parked();
     const bool calls = !delegated_.empty();
     const Nanos limit = watch_stuck();
@@ -120,6 +121,7 @@ class IdleLoop {
                          : context_.datapath.wait(limit, delegated_);
       context_.note_awake();
     }
+    context_.datapath.note_idle(false);
     for (const WorkerId stuck : watched_) {
       context_.shared.stuck.watched(stuck).store(false, std::memory_order_release);
     }

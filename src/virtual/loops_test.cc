@@ -39,8 +39,9 @@ struct Setting {
         tasks(prng.below(40)),
         budget(Nanos::micros(20 + prng.below(300))),
         joins(prng.below(2) == 0),
-        stops_late(prng.below(2) == 0) {
-    if (prng.below(4) == 0) cores = Cores::draw(prng, loops);
+        stops_late(prng.below(2) == 0),
+        meets(live.helps && prng.below(2) == 0) {
+    if (!meets && prng.below(4) == 0) cores = Cores::draw(prng, loops);
     world.seed = prng.next();
     world.end = Nanos::seconds(60);
     if (prng.below(3) == 0) return;
@@ -52,7 +53,8 @@ struct Setting {
 
   std::string describe() const {
     return policy + ", " + std::to_string(loops) + " loops, " + std::to_string(tasks) + " tasks" +
-           (joins ? ", joins" : "") + (stops_late ? ", stops late" : "") + cores.describe();
+           (joins ? ", joins" : "") + (stops_late ? ", stops late" : "") +
+           (meets ? ", meets" : "") + cores.describe();
   }
 
   std::string policy;
@@ -61,6 +63,7 @@ struct Setting {
   Nanos budget;
   bool joins;       // a thread without a loop waits for the end, too
   bool stops_late;  // when all tasks have ended
+  bool meets;       // at first, tasks hold all loops until the last one has one
   Cores cores;
   virt::WorldOptions world;
 };
@@ -87,6 +90,7 @@ class Storm {
     for (uint32_t loop = 0; loop < setting_.loops; ++loop) {
       threads.emplace_back([this, loop, seed = prng_.next()] { run_loop(loop, seed); });
     }
+    if (setting_.meets) meet();
     for (uint32_t i = 0; i < setting_.tasks; ++i) {
       submit(prng_);
       if (prng_.below(2) == 0) virt::spend(Nanos(prng_.below(20'000)));
@@ -142,6 +146,26 @@ class Storm {
     executor_->discard(*task);
   }
 
+  void meet() {
+    for (uint32_t i = 0; i < setting_.loops; ++i) {
+      Task* const task = executor_->reserve({});
+      ASSERT_NE(task, nullptr);
+      ++submitted_;
+      ::new (task->closure) Closure{this, 0};
+      executor_->submit(*task, &hold_loop, &end_one);
+      if (prng_.below(2) == 0) virt::spend(Nanos(prng_.below(20'000)));
+    }
+    while (ended_ < setting_.loops) virt::spend(Nanos::micros(20));
+  }
+
+  // No other one has its loop before the last one has one.
+  static int hold_loop(void* closure) {
+    Storm& storm = *static_cast<Closure*>(closure)->storm;
+    ++storm.met_;
+    while (storm.met_ < storm.setting_.loops) virt::spend(Nanos::micros(10));
+    return 0;
+  }
+
   static int run_one(void* closure) {
     const Closure& self = *static_cast<Closure*>(closure);
     Prng prng(self.seed);
@@ -177,6 +201,7 @@ class Storm {
   waiting::Semaphore never_;
   std::atomic<uint32_t> submitted_{0};
   std::atomic<uint32_t> ended_{0};
+  std::atomic<uint32_t> met_{0};
 };
 
 class VirtualLoops : public ::testing::TestWithParam<LivePolicy> {};
