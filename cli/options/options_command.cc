@@ -70,7 +70,7 @@ std::vector<OptionGroup> sections() {
       {"The log of a server", describe<LogOptions>(), true},
       {"Credits, by --credits-set", describe<overload::CreditOptions>(), false},
   };
-  for_each_limiter_rule([&]<class Rule>() {
+  overload::for_each_limiter_rule([&]<class Rule>(std::type_identity<Rule>) {
     all.push_back({fmt::format("--overload {}: {} ({}), by --overload-set", Rule::kName,
                                Rule::kSummary, Rule::kSource),
                    describe<Rule>(), false});

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <type_traits>
-#include <variant>
 
-#include "overload/limiter.h"
+#include "overload/limiter_rules.h"
 #include "sim/piped_policy.h"
 
 namespace rubato::fleet {
@@ -57,14 +55,9 @@ bool uses_priorities(const ServerGroup& group) {
   const auto has_levels = [](const auto& setting) {
     return setting.first == "levels" && setting.second != "1";
   };
-  const auto goes_by_levels = [](const auto& limits) {
-    using Limits = std::decay_t<decltype(limits)>;
-    return !std::is_same_v<Limits, overload::GradientSettings> &&
-           !std::is_same_v<Limits, overload::Gradient2Settings>;
-  };
   const auto& limiter = group.setup.limiter;
   return std::any_of(group.settings.begin(), group.settings.end(), has_levels) ||
-         (limiter && std::visit(goes_by_levels, *limiter)) || sim::is_piped(group.policy);
+         (limiter && !overload::goes_by_latency(*limiter)) || sim::is_piped(group.policy);
 }
 
 Status check_priorities(const ClientGroup& group, const WorldSpec& spec) {

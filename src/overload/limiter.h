@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Limiter: what a server of many workers takes in by a rule that limits it as a whole
-// (GradientRule, Gradient2Rule, CinnamonRule, DagorRule). It counts what the rule wants to know,
-// asks it at the end of each window, and applies the limits that it decided. sched::Core calls it,
-// in every host:
+// (limiter_rules.h). It counts what the rule wants to know, asks it at the end of each window, and
+// applies the limits that it decided. sched::Core calls it, in every host:
 //
 //   admits    a request has come; false = it is refused
 //   starts    an admitted one gets a worker; false = it has waited too long, `leaves` follows
@@ -36,16 +35,10 @@
 #include "base/limits.h"
 #include "base/time.h"
 #include "metrics/buckets.h"
-#include "overload/cinnamon_rule.h"
-#include "overload/dagor_rule.h"
-#include "overload/gradient2_rule.h"
-#include "overload/gradient_rule.h"
+#include "overload/limiter_rules.h"
 #include "overload/load_window.h"
 
 namespace rubato::overload {
-
-using LimiterSettings =
-    std::variant<GradientSettings, Gradient2Settings, CinnamonSettings, DagorSettings>;
 
 // Where one thread plays all workers.
 struct OneThread {
@@ -76,8 +69,8 @@ template <class Platform>
 class Limiter {
  public:
   Limiter(const LimiterSettings& settings, uint32_t workers, uint64_t seed)
-      : rule_(make_rule(settings, seed)),
-        by_latency_(visit_rule([](const auto& rule) { return rule.kGoesByLatency; })),
+      : rule_(make_limiter_rule(settings, seed)),
+        by_latency_(goes_by_latency(settings)),
         longest_wait_(visit_rule([](const auto& rule) { return rule.longest_wait(); })),
         all_(size()),
         sums_(size()),
@@ -155,7 +148,6 @@ class Limiter {
   template <class T>
   using Cell = typename Platform::template Cell<T>;
   using Count = typename Platform::template Count<int64_t>;
-  using Rule = std::variant<GradientRule, Gradient2Rule, CinnamonRule, DagorRule>;
   static constexpr Nanos kLongestRetry = Nanos::seconds(1);
 
   size_t size() const { return by_latency_ ? buckets::kCount : kLevels; }
@@ -185,18 +177,6 @@ class Limiter {
     std::vector<int64_t> histogram;
   };
 
-  static Rule make_rule(const LimiterSettings& settings, uint64_t seed) {
-    if (const auto* gradient = std::get_if<GradientSettings>(&settings)) {
-      return GradientRule(*gradient, seed);
-    }
-    if (const auto* gradient = std::get_if<Gradient2Settings>(&settings)) {
-      return Gradient2Rule(*gradient, seed);
-    }
-    if (const auto* cinnamon = std::get_if<CinnamonSettings>(&settings)) {
-      return CinnamonRule(*cinnamon, seed);
-    }
-    return DagorRule(std::get<DagorSettings>(settings), seed);
-  }
   template <class F>
   auto visit_rule(F&& f) const {
     return std::visit(std::forward<F>(f), rule_);
@@ -286,7 +266,7 @@ class Limiter {
     if (limits.underway != kUnlimited) sum_of_most_.fetch_add(limits.underway);
   }
 
-  Rule rule_;
+  AnyLimiterRule rule_;
   const bool by_latency_;  // else by priorities
   const Nanos longest_wait_;
   std::vector<std::unique_ptr<Ledger>> ledgers_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LoadWindow: what a server did between two decisions of a rule that limits what it takes in
-// (GradientRule, Gradient2Rule, CinnamonRule, DagorRule), and Limits, what such a rule decides. The
-// Limiter (limiter.h) counts the one and applies the other. Plain values.
+// (limiter_rules.h), and Limits, what such a rule decides. The Limiter (limiter.h) counts the one
+// and applies the other. Plain values.
 //
 // Priorities are compound, as DAGOR's (Zhou et al., SoCC 2018, section 4.2.2) and Cinnamon's: a
 // tier, which is the request's own priority, and within it one of 128 cohorts of users, so that a

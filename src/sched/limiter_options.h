@@ -14,15 +14,6 @@
 
 namespace rubato {
 
-// Each rule with options of its own.
-template <class F>
-void for_each_limiter_rule(F&& f) {
-  f.template operator()<overload::GradientRule>();
-  f.template operator()<overload::Gradient2Rule>();
-  f.template operator()<overload::CinnamonRule>();
-  f.template operator()<overload::DagorRule>();
-}
-
 template <class Rule>
 Result<overload::LimiterSettings> read_limiter(typename Rule::Settings settings,
                                                const OptionSettings& given) {
