@@ -25,14 +25,6 @@ Status parse_share(const std::string& text, double& share) {
   return Done{};
 }
 
-Status parse_figure(const std::string& metric, SloTarget& target) {
-  if (parse_metric(metric + "_latency", target).ok()) return Done{};
-  target = refused_target(kCoarsest);
-  if (metric == target.metric) return Done{};
-  Status known = parse_metric(metric, target);
-  return known.ok() ? known : Error{known.error() + ", and refused"};
-}
-
 // Half of the interval over the figure; infinite if nothing is known of it.
 double relative_width(const SloTarget& target, const sim::SimReport& report) {
   const SloFigure figure = figure_of(target, report);
@@ -51,7 +43,9 @@ Status parse_precision(const std::string& text, Precision& precision) {
     }
     SloTarget target;
     const std::string metric = part.substr(0, equals);
-    if (Status known = parse_figure(metric, target); !known) return known;
+    if (!parse_metric(metric + "_latency", target)) {
+      if (Status known = parse_metric(metric, target); !known) return known;
+    }
     if (Status parsed = parse_share(part.substr(equals + 1), target.limit); !parsed) return parsed;
     for (const SloTarget& other : precision.targets) {
       if (other.metric == target.metric) return Error{"names " + target.metric + " twice"};

@@ -28,16 +28,23 @@ constexpr NamedStatistic kStatistics[] = {{"mean", Statistic::kMean, 0},
                                           {"p999", Statistic::kP999, 0.001}};
 constexpr const char* kMetrics =
     "mean, p50, p90, p99 or p999 with _latency or _slowdown, of all requests or of one type, as "
-    "get:p99_latency";
-constexpr const char* kRefused = ", and refused";
+    "get:p99_latency, and refused";
 constexpr double kEnoughBeyond = 10;
 
 const NamedStatistic& named(Statistic statistic) {
   return kStatistics[static_cast<size_t>(statistic)];
 }
 
-// "p99_latency", with or without "get:" before it.
+SloTarget refused_target(double limit) {
+  return {"refused", "", Statistic::kMean, FigureKind::kShare, limit};
+}
+
+// "p99_latency", with or without "get:" before it, or "refused".
 bool read_metric(const std::string& text, SloTarget& target) {
+  if (text == "refused") {
+    target = refused_target(target.limit);
+    return true;
+  }
   target.metric = text;
   const size_t colon = text.rfind(':');
   if (colon == 0) return false;
@@ -89,7 +96,7 @@ Status parse_part(const std::string& part, Slo& slo) {
   const std::string metric = part.substr(0, equals), limit = part.substr(equals + 1);
   if (metric == "refused") return parse_refused(limit, slo);
   SloTarget target;
-  if (Status known = parse_metric(metric, target); !known) return Error{known.error() + kRefused};
+  if (Status known = parse_metric(metric, target); !known) return known;
   for (const SloTarget& other : slo.targets) {
     if (other.metric == metric) return Error{"names " + metric + " twice"};
   }
@@ -140,10 +147,6 @@ SloFigure share_of_failures(const SloTarget& target, const sim::SimReport& repor
 }
 
 }  // namespace
-
-SloTarget refused_target(double limit) {
-  return {"refused", "", Statistic::kMean, FigureKind::kShare, limit};
-}
 
 SloFigure figure_of(const SloTarget& target, const sim::SimReport& report) {
   if (target.kind == FigureKind::kShare) return share_of_failures(target, report);
@@ -216,11 +219,11 @@ std::string limit_text(FigureKind kind, double limit) {
 
 std::string slo_help() {
   return fmt::format(
-      "Metrics of --slo, METRIC=LIMIT,...:\n  {}{}.\n"
+      "Metrics of --slo, METRIC=LIMIT,...:\n  {}.\n"
       "  A latency takes a time, a slowdown a number, refused the share of requests that may be\n"
       "  lost or refused: p999_slowdown=50,get:p99_latency=300us,refused=0.001. It is 0 if not "
       "given.\n",
-      kMetrics, kRefused);
+      kMetrics);
 }
 
 std::string slo_text(const Slo& slo) {

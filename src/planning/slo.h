@@ -37,7 +37,7 @@ struct Slo {
   bool given() const { return !targets.empty() || refused_given; }
 };
 
-// Fills all but the limit from "p99_latency" or "get:p99_latency". Fails with one line.
+// Fills all but the limit from "p99_latency", "get:p99_latency" or "refused". Fails with one line.
 Status parse_metric(const std::string& text, SloTarget& target);
 
 // Adds what `text` asks for. Fails with one line; `slo` may then hold a part of it.
@@ -71,9 +71,6 @@ struct SloFigure {
 inline constexpr double kRefusedRatio = 1e9;
 // The least ratio of a run whose queues grow: how late its requests are depends on its length.
 inline constexpr double kOverloadedRatio = 100;
-
-// The share of requests that were lost or refused.
-SloTarget refused_target(double limit);
 
 // The figure that a target is of. Requires a type that the report has.
 SloFigure figure_of(const SloTarget& target, const sim::SimReport& report);
