@@ -13,6 +13,12 @@ namespace rubato::cli {
 
 using namespace planning;
 
+namespace {
+
+std::string share_text(double share) { return fmt::format("{:.3g}", share); }
+
+}  // namespace
+
 std::string time_text(double us) {
   if (us >= 1e6) return fmt::format("{:.2f}s", us / 1e6);
   if (us >= 1e5) return fmt::format("{:.0f}ms", us / 1e3);
@@ -74,13 +80,13 @@ std::string overflow_line(uint64_t latencies) {
 std::string figure_text(const SloFigure& figure) {
   if (figure.count == 0) return figure.metric + ": none was measured";
   const std::string limit = fmt::format(" (limit {})", limit_text(figure.kind, figure.limit));
-  const auto number = [&](double value) {
-    if (figure.kind == FigureKind::kShare) return fmt::format("{:.3g}", value);
-    return figure.kind == FigureKind::kLatency ? time_text(value) : ratio_text(value);
-  };
-  const std::string text = figure.metric + " " + number(figure.figure);
-  if (std::isinf(figure.half_width)) return text + "+-?" + limit;
-  return text + (figure.half_width > 0 ? "+-" + number(figure.half_width) : "") + limit;
+  const auto text = figure.kind == FigureKind::kShare     ? share_text
+                    : figure.kind == FigureKind::kLatency ? time_text
+                                                          : ratio_text;
+  const std::string value = figure.half_width > 0
+                                ? with_interval(figure.figure, figure.half_width, text)
+                                : text(figure.figure);
+  return figure.metric + " " + value + limit;
 }
 
 std::string name_of_all(const std::vector<std::string>& types) {
