@@ -39,7 +39,7 @@ struct RpcDatapath {
   std::unique_ptr<Datapath> datapath;
   uint16_t port = 0;
   rpc::UdpDatapath* udp = nullptr;  // if it is that
-  TcpDatapath* tcp = nullptr;             // if it is that
+  TcpDatapath* tcp = nullptr;       // if it is that
 };
 Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const WireOptions& wire,
                              const ServeOptions& serve, Protocol& protocol);

@@ -29,8 +29,8 @@ class QueueSleep {
   // The longest that wait() may take: `limit`, or the nap of a queue that cannot sleep or that no
   // descriptor would wake.
   Nanos longest(Nanos limit) const;
-  // Requires may_sleep(), and a limit that longest() gave. What comes to the
-  // descriptors `others` ends it too.
+  // Requires may_sleep(), and a limit that longest() gave. What comes to the descriptors `others`
+  // ends it too.
   void wait(Nanos limit, std::span<const int> others = {});
   void wake();
   // Every wake() wakes `host` too; null = no longer.

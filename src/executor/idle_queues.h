@@ -4,8 +4,8 @@
 // them. A hint: it may lag. Any thread.
 //
 // Memory order: relaxed, since no other data is read on its word; where loops depend on it, there
-// are fences (TaskDatapath::submit_to_loops). A worker writes only when it
-// becomes idle, a submitter only when it takes the mark; a busy server only reads.
+// are fences (TaskDatapath::submit_to_loops). A worker writes only when it becomes idle, a
+// submitter only when it takes the mark; a busy server only reads.
 #pragma once
 
 #include <array>

@@ -101,7 +101,7 @@ class LoopQueue final : public TaskQueue {
     if (wake_token().begin_wait() && !pending()) {
       const bool timed = limit < longest_wait(*this);
       if (timed) set_timer(limit);
-      idle().mark(index());
+      idle().mark(index());  // of a worker whose core is parked, too
       current_worker()->fibers().pause();
       idle().unmark(index());
       if (timed) set_timer(Nanos());
