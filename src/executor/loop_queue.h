@@ -107,6 +107,7 @@ class LoopQueue final : public TaskQueue {
       if (timed) set_timer(Nanos());
     }
     wake_token().end_wait();
+    reactor_->poll();  // a worker whose core is parked does not poll, but sees who is back
   }
 
   // The thread of a loop does not sleep for others.

@@ -29,6 +29,8 @@ class IdleLoop {
       : context_(context),
         core_(core),
         intake_(intake),
+        looks_itself_(!context.datapath.is_looked_after() &&
+                      Watchdog<P>::is_needed(context.shared.options)),
         idling_(context.shared.options.idle, context.shared.options.idle_spin),
         core_parking_(context) {
     delegated_.reserve(context.shared.options.workers);
@@ -54,7 +56,7 @@ class IdleLoop {
   // The worker has something to do.
   void found_work() {
     idling_.found_work(context_.host.now());
-    wake_next();
+    looks_itself_ ? pass_watch() : wake_next();
     core_parking_.found_work();
   }
 
@@ -148,12 +150,11 @@ class IdleLoop {
     Nanos limit = longest_sleep();
     if (kOwnArrivals<P>) return limit;
     RuntimeState<P>& shared = context_.shared;
-    const bool looks_itself = !context_.datapath.is_looked_after();
     for (uint32_t i = 0; i < shared.options.workers; ++i) {
       const WorkerId other{i};
       if (other == context_.id) continue;
       if (!shared.stuck.is_stuck_for_long(other, context_.host.now())) {
-        if (looks_itself && is_late(other)) limit = std::min(limit, kWatchfulSleep);
+        if (looks_itself_ && is_late(other)) limit = std::min(limit, kWatchfulSleep);
         continue;
       }
       if (shared.stuck.watched(other).exchange(true, std::memory_order_acq_rel)) continue;
@@ -185,9 +186,27 @@ class IdleLoop {
     context_.shared.wakeups.wake_for_waiting(context_.id, context_.host);
   }
 
+  // In place of the watchdog: this worker, which may be busy for long now, has slept and looked
+  // after others, or has brought away from another one what waits behind the request that it runs.
+  // If anything waits, one that sleeps is woken, and looks after that. Such a one marks itself as
+  // asleep, passes a fence and looks; here the requests are queued, then comes a fence, and then the
+  // look at the marks.
+  void pass_watch() {
+    const bool brought = context_.host.has_brought();
+    if (!std::exchange(woken_, false) && !brought) return;
+    StdSync::fence();
+    RuntimeState<P>& shared = context_.shared;
+    if (shared.sleepers.all_awake()) return;
+    shared.wakeups.wake_for_waiting(context_.id, context_.host);
+    for (uint32_t i = 0; i < shared.options.workers; ++i) {
+      if (is_late({i})) return shared.wakeups.wake_any(context_.id);
+    }
+  }
+
   WorkerContext<P>& context_;
   LiveCore<P>& core_;
   Intake<P>& intake_;
+  const bool looks_itself_;  // no thread looks after this worker and its like
   Idling idling_;
   CoreParking<P> core_parking_;
   bool woken_ = false;                  // it has slept, and has not found work yet

@@ -112,6 +112,8 @@ class Storm {
 
  private:
   static constexpr Nanos kDrainLimit = Nanos::seconds(20);
+  // Loops submit no more then: there would be more and more where turns are as short as tasks.
+  static constexpr uint32_t kMostTasks = 150;
 
   struct Closure {
     Storm* storm;
@@ -126,7 +128,7 @@ class Storm {
     for (;;) {
       const auto state = executor_->run(setting_.budget, mine);
       if (state == LoopState::kStopped) return;
-      if (prng.below(8) == 0) submit(prng);
+      if (submitted_ < kMostTasks && prng.below(8) == 0) submit(prng);
       if (prng.below(4) == 0) virt::spend(Nanos(prng.below(50'000)));
       pollfd p{mine.fd(), POLLIN, 0};
       if (state != LoopState::kMore) ::poll(&p, 1, -1);
