@@ -189,8 +189,8 @@ class IdleLoop {
   // In place of the watchdog: this worker, which may be busy for long now, has slept and looked
   // after others, or has brought away from another one what waits behind the request that it runs.
   // If anything waits, one that sleeps is woken, and looks after that. Such a one marks itself as
-  // asleep, passes a fence and looks; here the requests are queued, then comes a fence, and then the
-  // look at the marks.
+  // asleep, passes a fence and looks; here the requests are queued, then comes a fence, and then
+  // the look at the marks.
   void pass_watch() {
     const bool brought = context_.host.has_brought();
     if (!std::exchange(woken_, false) && !brought) return;
