@@ -68,7 +68,8 @@ struct Setting {
       world.latency = Nanos(500);
       client.resets = false;  // too many orders of what was lost to be looked through
     }
-    client.hot_on = static_cast<virt::testing::KvClientSetting::Kind>(prng.below(3));
+    using Client = virt::testing::KvClientSetting;
+    client.hot_on = static_cast<Client::Kind>(prng.below(Client::kKinds));
     if (prng.below(4) == 0 && other_keys == 0) max_bytes = uint64_t{32} * 1024 << prng.below(4);
     client.memory_fails = no_memory_one_in > 0 || max_bytes > 0;
     client.is_refused = refuses;

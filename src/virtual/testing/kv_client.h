@@ -22,21 +22,12 @@
 #include "mechanism/clock/clock.h"
 #include "rpc/client_session.h"
 #include "virtual/testing/connection.h"
+#include "virtual/testing/kv_calls.h"
 #include "virtual/testing/kv_model.h"
 #include "virtual/testing/watch.h"
 #include "virtual/world.h"
 
 namespace rubato::virt::testing {
-
-struct KvClientSetting {
-  uint32_t batches = 1;
-  bool resets = false;
-  bool hot = false;           // clients do not rest, and most of what they do is of one kind:
-  enum class Kind : uint8_t { kPair, kCounter, kString } hot_on = Kind::kPair;
-  bool quiet = false;         // one call at a time, with rests
-  bool memory_fails = false;  // commands may be answered so
-  bool is_refused = false;    // they may be answered that the server is overloaded
-};
 
 // What all clients saw, by key. Each connection is a client of its own.
 struct Histories {
@@ -88,23 +79,16 @@ struct Histories {
   }
 };
 
-// One operation, and how it is asked for.
-struct Call {
-  enum class Answer : uint8_t { kResp, kLine, kItem, kQuiet };
-
-  std::string key;  // empty = its reply is not looked at
-  Operation operation = {};
-  std::vector<std::string> commands = {};  // the last one's reply is the operation's
-  Answer answer = Answer::kResp;           // of each command
-  size_t end = 0;                          // of its bytes in the batch
-  Instant called = {};
-};
-
 class KvClient {
  public:
   KvClient(const KvClientSetting& setting, uint32_t number, uint64_t seed, uint16_t port,
            Histories& seen)
-      : setting_(setting), prng_(seed), port_(port), seen_(seen), number_(number) {}
+      : setting_(setting),
+        prng_(seed),
+        calls_(setting, prng_, number),
+        port_(port),
+        seen_(seen),
+        number_(number) {}
   virtual ~KvClient() = default;
   KvClient(const KvClient&) = delete;
   KvClient& operator=(const KvClient&) = delete;
@@ -130,98 +114,7 @@ class KvClient {
     for (Call& call : batch) call = draw();
     return batch;
   }
-
-  virtual Call draw() {
-    using Kind = KvClientSetting::Kind;
-    const uint32_t draw = prng_.below(16);
-    if (setting_.hot && draw > 3) {
-      return setting_.hot_on == Kind::kPair ? of_pair() : of_key(setting_.hot_on == Kind::kCounter);
-    }
-    if (draw == 0) {
-      static constexpr const char* kLong[] = {"KEYS *", "SCAN 0 COUNT 100", "CLIENT LIST"};
-      return {.key = "", .commands = {kLong[prng_.below(std::size(kLong))]}};
-    }
-    if (draw == 1) return discarded_transaction();
-    if (draw == 2) return of_new_keys();
-    return draw <= 5 ? of_pair() : of_key(draw <= 8);
-  }
-
-  Call of_key(bool counter) {
-    static constexpr const char* kCommands[] = {"GET",   "GET", "SET",   "GETSET",
-                                                "SETNX", "DEL", "APPEND"};
-    Call call;
-    call.key = key(counter);
-    call.operation.command = counter ? "INCR" : kCommands[prng_.below(7)];
-    std::string command = call.operation.command + " " + call.key;
-    if (!counter && call.operation.command != "GET" && call.operation.command != "DEL") {
-      call.operation.argument = value();
-      command += " " + call.operation.argument;
-    }
-    call.commands = {command};
-    return call;
-  }
-
-  std::string key(bool counter) {
-    return (counter ? "n" : "s") + std::to_string(setting_.hot ? 0 : prng_.below(3));
-  }
-
-  // The key that it would set stays unset: the last reply is that of a GET.
-  static Call discarded_transaction() {
-    return {.key = "never",
-            .operation = {"GET"},
-            .commands = {"MULTI", "SET never x", "DISCARD", "GET never"}};
-  }
-
-  // Keys that are new each time, so that the store grows while there is no memory. One of several
-  // that are set together is looked at.
-  Call of_new_keys() {
-    constexpr uint32_t kTogether = 16;
-    if (!set_.empty() && prng_.below(2) == 0) {
-      const std::string& key = set_[prng_.below(static_cast<uint32_t>(set_.size()))];
-      return {.key = key, .operation = {"GET"}, .commands = {"GET " + key}};
-    }
-    const std::string name = std::to_string(number_) + "." + std::to_string(next_value_++);
-    const uint32_t noted = prng_.below(kTogether);
-    std::string command = "MSET";
-    for (uint32_t i = 0; i < kTogether; ++i) {
-      const std::string key = "new" + std::to_string(i) + "." + name;
-      command += " " + key + " v" + name;
-      if (i == noted) set_.push_back(key);
-    }
-    return {.key = set_.back(), .operation = {"SET", "v" + name}, .commands = {command}};
-  }
-
-  Call of_pair() {
-    static constexpr const char* kCommands[] = {
-        "GET left", "GET right",         "MSET",     "MSETNX",   "RENAME left right",
-        "EXEC GET", "RENAME right left", "EXEC SET", "EXEC IF",  "EXEC MSET"};
-    const std::string command = kCommands[prng_.below(std::size(kCommands))];
-    Call call{.key = "pair", .operation = {command}, .commands = {command}};
-    if (command == "EXEC GET") call.commands = {"MULTI", "GET left", "GET right", "EXEC"};
-    if (command.starts_with("GET") || command.starts_with("RENAME") || command == "EXEC GET") {
-      return call;
-    }
-    const std::string both = call.operation.argument = value();
-    if (command.starts_with("MSET")) {
-      call.commands = {command + " left " + both + " right " + both};
-      return call;
-    }
-    if (command == "EXEC MSET") {
-      call.commands = {"MULTI", "MSET left " + both + " right " + both, "EXEC"};
-      return call;
-    }
-    call.commands = {"MULTI", "SET left " + both, "SET right " + both, "EXEC"};
-    if (command == "EXEC SET") return call;
-    call.commands.insert(call.commands.begin(), {"WATCH left", "GET left"});
-    return call;
-  }
-
-  // Short values and a few that fill windows; each once.
-  std::string value() {
-    std::string text = "v" + std::to_string(number_) + "." + std::to_string(next_value_++);
-    if (prng_.below(20) == 0) text.append(prng_.below(20'000), 'x');
-    return text;
-  }
+  virtual Call draw() { return calls_.draw(); }
 
   // The replies to its commands, in the form of RESP, have come. False = what follows on this
   // connection may be queued for a transaction that does not end.
@@ -270,6 +163,7 @@ class KvClient {
 
   const KvClientSetting& setting_;
   Prng prng_;
+  KvCalls calls_;
   bool was_served_ = false;  // on this connection
 
  private:
@@ -318,8 +212,6 @@ class KvClient {
   const uint32_t number_;
   std::unique_ptr<Connection> connection_;
   uint32_t connections_ = 0;
-  uint32_t next_value_ = 0;
-  std::vector<std::string> set_;  // new keys that it has asked to be set
 };
 
 // One that speaks RESP, in lines.
@@ -396,7 +288,8 @@ class MemcachedClient final : public RespClient {
     Operation& operation = call.operation;
     const bool counter = setting_.hot ? setting_.hot_on == KvClientSetting::Kind::kCounter
                                       : prng_.below(4) == 0;
-    call.key = key(counter);
+    const bool presence = setting_.hot && setting_.hot_on == KvClientSetting::Kind::kPresence;
+    call.key = calls_.key(counter);
     call.answer = Call::Answer::kLine;
     const std::string& key = call.key;
     const bool meta = prng_.below(2) == 0;
@@ -406,15 +299,15 @@ class MemcachedClient final : public RespClient {
       call.commands = {meta ? "ma " + key + " N0 J1 v" : "incr " + key + " 1"};
       return call;
     }
-    static constexpr const char* kCommands[] = {"GET", "GET", "SET", "SETNX", "DEL", "append"};
-    operation.command = kCommands[prng_.below(std::size(kCommands))];
+    static constexpr const char* kCommands[] = {"GET", "SETNX", "DEL", "GET", "SET", "append"};
+    operation.command = kCommands[prng_.below(presence ? 3 : std::size(kCommands))];
     if (operation.command == "GET") {
       call.answer = Call::Answer::kItem;
       call.commands = {meta ? "mg " + key + " v" : "get " + key};
     } else if (operation.command == "DEL") {
       call.commands = {(meta ? "md " : "delete ") + key};
     } else {
-      operation.argument = value();
+      operation.argument = calls_.value();
       store(call, meta);
     }
     return call;
@@ -505,13 +398,13 @@ class MemcachedClient final : public RespClient {
   }
 
   bool compare_and_set() {
-    Call read{.key = key(false), .operation = {"GET"}};
+    Call read{.key = calls_.key(false), .operation = {"GET"}};
     read.answer = Call::Answer::kItem;
     read.commands = {"gets " + read.key};
     token_.clear();
     std::optional<std::string> seen = ask(read);
     if (!seen || token_.empty() || (*seen)[0] != '$') return seen.has_value();
-    Call write{.key = read.key, .operation = {"cas", value(), *seen}};
+    Call write{.key = read.key, .operation = {"cas", calls_.value(), *seen}};
     write.answer = Call::Answer::kLine;
     const std::string& data = write.operation.argument;
     write.commands = {"cas " + write.key + " 0 0 " + std::to_string(data.size()) + " " + token_ +
