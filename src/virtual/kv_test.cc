@@ -61,9 +61,9 @@ struct Setting {
     world.latency = Nanos::micros(1 + prng.below(50));
     world.end = Nanos::seconds(60);
     if (prng.below(4) == 0) max_fibers = workers + 1 + prng.below(8);
-    if (prng.below(4) == 0) no_memory_one_in = 1 + prng.below(8);
+    if (prng.below(4) == 0) no_memory_one_in = 1u << prng.below(8);
     if (prng.below(3) == 0) other_keys = 200u << prng.below(4);
-    client.hot = prng.below(3) == 0;
+    client.hot = prng.below(2) == 0;
     if (client.hot) {
       world.latency = Nanos(500);
       client.resets = false;  // too many orders of what was lost to be looked through

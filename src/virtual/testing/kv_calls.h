@@ -14,8 +14,8 @@
 namespace rubato::virt::testing {
 
 struct KvClientSetting {
-  enum class Kind : uint8_t { kPair, kWatchedPair, kCounter, kString, kPresence };
-  static constexpr uint32_t kKinds = 5;
+  enum class Kind : uint8_t { kPair, kWatchedPair, kCounter, kString, kPresence, kNewKeys };
+  static constexpr uint32_t kKinds = 6;
 
   uint32_t batches = 1;
   bool resets = false;
@@ -79,6 +79,7 @@ class KvCalls {
       case Kind::kString: return of_key(false);
       case Kind::kPresence:
         return do_with(key(false), kPresence[prng_.below(std::size(kPresence))]);
+      case Kind::kNewKeys: return of_new_keys();
     }
     return of_pair();
   }
@@ -115,11 +116,12 @@ class KvCalls {
   }
 
   // Keys that are new each time, so that the store grows while there is no memory. One of several
-  // that are set together is looked at.
+  // that are set together is looked at, most of those soon.
   Call of_new_keys() {
     constexpr uint32_t kTogether = 16;
     if (!set_.empty() && prng_.below(2) == 0) {
-      const std::string& key = set_[prng_.below(static_cast<uint32_t>(set_.size()))];
+      const auto all = static_cast<uint32_t>(set_.size());
+      const std::string& key = prng_.below(2) == 0 ? set_.back() : set_[prng_.below(all)];
       return {.key = key, .operation = {"GET"}, .commands = {"GET " + key}};
     }
     const std::string name = std::to_string(number_) + "." + std::to_string(next_value_++);
