@@ -67,10 +67,10 @@ size_t send_reply(DatagramRequest& request, DatagramDatapath::Shared& shared) {
 
 DatagramQueue::DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol,
                              const std::vector<std::unique_ptr<DatagramQueue>>& all)
-    : shared_(shared),
+    : GuestQueue(shared.wire->queue(worker)),
+      shared_(shared),
       me_(worker),
       all_(all),
-      wire_queue_(shared.wire->queue(worker)),
       session_(protocol.open({worker.value + uint64_t{1}, "datagrams", 0})),
       last_poll_(datapath_now()) {}
 
@@ -98,8 +98,8 @@ uint32_t DatagramQueue::poll(std::span<Request*> out) {
   last_poll_ = now;
   if (shared_.order != nullptr) return poll_in_order(out, now, late);
   const auto room = std::span(arrived_).first(std::min(out.size(), arrived_.size()));
-  const uint32_t n = wire_queue_.receive(room, now, late);
-  left_some_ = n == room.size() || wire_queue_.has_left_over();
+  const uint32_t n = wire_queue().receive(room, now, late);
+  left_some_ = n == room.size() || wire_queue().has_left_over();
   uint32_t handed = 0;
   for (uint32_t i = 0; i < n; ++i) {
     DatagramRequest* const request = take_up(arrived_[i]);
@@ -135,7 +135,7 @@ DatagramRequest* DatagramQueue::take_up(const Datagram& datagram) {
   if (served && !datagram.cut_off) found = session_->frame(datagram.bytes, request);
   if (found.state != FrameState::kComplete || found.length_bytes != datagram.bytes.size()) {
     ++(served ? no_request_ : not_served_);
-    wire_queue_.release(datagram);
+    wire_queue().release(datagram);
     request.next_in_list = std::exchange(spare_, &request);
     return nullptr;
   }
@@ -164,7 +164,7 @@ void DatagramQueue::reply_to(DatagramRequest& request) {
   if (!request.reply->overflowed() && !request.reply->empty()) {
     output_bytes_.fetch_add(send_reply(request, shared_), std::memory_order_relaxed);
   } else {
-    wire_queue_.release(request.datagram);
+    wire_queue().release(request.datagram);
   }
   if (request.reply == &request.reply_of_parts) {
     take_back_all(*request.reply);
@@ -198,7 +198,7 @@ uint32_t DatagramQueue::poll_in_order(std::span<Request*> out, Instant now, bool
 bool DatagramQueue::receive_in_order(size_t most, Instant now, bool late,
                                      std::deque<DatagramRequest*>& runnable) {
   const auto room = std::span(arrived_).first(std::min(most, arrived_.size()));
-  const uint32_t n = wire_queue_.receive(room, now, late);
+  const uint32_t n = wire_queue().receive(room, now, late);
   for (uint32_t i = 0; i < n; ++i) {
     DatagramRequest* const request = take_up(arrived_[i]);
     if (request == nullptr) continue;
@@ -210,7 +210,7 @@ bool DatagramQueue::receive_in_order(size_t most, Instant now, bool late,
       enter(*request, runnable);
     }
   }
-  const bool emptied = n < room.size() && !wire_queue_.has_left_over();
+  const bool emptied = n < room.size() && !wire_queue().has_left_over();
   if (emptied) shared_.order->emptied(me_, now);
   return emptied;
 }
@@ -282,32 +282,9 @@ void DatagramQueue::wait_by(Nanos limit, const Sleep& sleep) {
   const PollLock lock(polling_);
   if (!lock.held() || holds_some_.load(std::memory_order_relaxed)) return;
   if (!put_off_.empty()) return;
-  if (!sleep_.may_sleep()) return;
-  sleep(sleep_.longest(limit));
+  if (!queue_sleep().may_sleep()) return;
+  sleep(queue_sleep().longest(limit));
   last_poll_ = datapath_now();
-}
-
-// Nothing would end a sleep for a queue that has to be looked at.
-bool DatagramQueue::delegate_to(DatapathQueue* proxy) {
-  if (!wire_queue_.can_sleep()) return false;
-  sleep_.join(proxy);
-  return true;
-}
-
-// Whoever has polled for an owner that is away may have left some over.
-void DatagramQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
-  std::vector<int> files;
-  for (DatapathQueue* each : delegated) {
-    auto& queue = static_cast<DatagramQueue&>(*each);
-    const PollLock lock(queue.polling_);
-    if (lock.held() && (queue.holds_some_.load(std::memory_order_relaxed) ||
-                        !queue.put_off_.empty() || !queue.sleep_.may_sleep())) {
-      return;
-    }
-    const std::span<const int> its = queue.files();
-    files.insert(files.end(), its.begin(), its.end());
-  }
-  wait_by(limit, [this, &files](Nanos less) { sleep_.wait(less, files); });
 }
 
 uint64_t DatagramQueue::in_flight() const {

@@ -14,7 +14,6 @@
 #include "datapath/datagram_datapath.h"
 #include "datapath/guest_queue.h"
 #include "datapath/poll_lock.h"
-#include "datapath/queue_sleep.h"
 #include "datapath/push_list.h"
 #include "metrics/counter.h"
 
@@ -60,26 +59,14 @@ class DatagramQueue final : public GuestQueue {
   DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol,
                 const std::vector<std::unique_ptr<DatagramQueue>>& all);
 
-  // Set-up, before any other call.
-  Status start() { return sleep_.start(wire_queue_); }
-
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override {
     return holds_some_.load(std::memory_order_relaxed) || !put_off_.empty() ||
-           wire_queue_.pending();
+           wire_queue().pending();
   }
   Request* finish(Request& request) override;
   void flush(Request&) override {}
-  void push() override { wire_queue_.push(); }
-  void wait(Nanos limit) override {
-    wait_by(limit, [this](Nanos less) { sleep_.wait(less); });
-  }
-  void wake() override { sleep_.wake(); }
-  std::span<const int> files() const override { return wire_queue_.files(); }
   void wait_by(Nanos limit, const Sleep& sleep) override;
-  void join(DatapathQueue& host) override { sleep_.join(&host); }
-  bool delegate_to(DatapathQueue* proxy) override;
-  void wait(Nanos limit, std::span<DatapathQueue* const> delegated) override;
 
   // Any thread.
   uint64_t in_flight() const;
@@ -108,9 +95,7 @@ class DatagramQueue final : public GuestQueue {
   DatagramDatapath::Shared& shared_;
   const WorkerId me_;
   const std::vector<std::unique_ptr<DatagramQueue>>& all_;
-  WireQueue& wire_queue_;
   const std::unique_ptr<Session> session_;
-  QueueSleep sleep_;
   Instant last_poll_;
   bool left_some_ = false;  // the last poll was full
   std::deque<DatagramRequest*> runnable_;  // first of their flows, and not passed on yet

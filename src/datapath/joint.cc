@@ -85,14 +85,29 @@ class JointQueue final : public DatapathQueue {
   }
 
   // Each guest keeps its poll lock while the TCP queue sleeps for all.
-  void wait(Nanos limit) override { wait_behind(0, limit); }
+  void wait(Nanos limit) override { wait(limit, {}); }
+  void wait(Nanos limit, std::span<DatapathQueue* const> delegated) override {
+    std::vector<DatapathQueue*> away;
+    for (DatapathQueue* each : delegated) {
+      auto& queue = static_cast<JointQueue&>(*each);
+      for (GuestQueue* guest : queue.guests_) {
+        if (!guest->lets_sleep(limit)) return;
+      }
+      away.push_back(&queue.tcp_);
+    }
+    wait_behind(0, limit, away);
+  }
 
   void wake() override { tcp_.wake(); }
 
+  // What wakes a guest wakes the TCP queue, and so the proxy poller.
+  bool delegate_to(DatapathQueue* proxy) override { return tcp_.delegate_to(proxy); }
+
  private:
-  void wait_behind(size_t guest, Nanos limit) {
-    if (guest == guests_.size()) return tcp_.wait(limit);
-    guests_[guest]->wait_by(limit, [this, guest](Nanos less) { wait_behind(guest + 1, less); });
+  void wait_behind(size_t guest, Nanos limit, std::span<DatapathQueue* const> away) {
+    if (guest == guests_.size()) return tcp_.wait(limit, away);
+    guests_[guest]->wait_by(
+        limit, [this, guest, away](Nanos less) { wait_behind(guest + 1, less, away); });
   }
 
   TcpQueue& tcp_;

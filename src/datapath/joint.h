@@ -4,7 +4,7 @@
 // TcpDatapath and, as its guests, those of the others; polls take turns in who comes first. A
 // request belongs to the datapath that it came by and is finished there. The worker sleeps in the
 // epoll instance of its TCP queue, which has the descriptors of the guests too, so one system call
-// looks after all. A core that is parked has no proxy poller (DatapathQueue::delegate_to).
+// looks after all.
 //
 // Numbers of flows must differ between the datapaths (rpc::UdpOptions::first_flow).
 //

@@ -34,13 +34,22 @@ Fd connect_to(int type, uint16_t port) {
 class Joint : public ::testing::Test {
  protected:
   void SetUp() override {
-    tcp_ = TcpDatapath::open({}, lines_).value();
-    udp_ = DatagramDatapath::open(UdpWire::open({}).value(), lines_).value();
-    joint_ = JointDatapath::open(*tcp_, {udp_.get()}).value();
+    open(1);
     datagrams_ = connect_to(SOCK_DGRAM, udp_->wire().port());
   }
 
-  DatapathQueue& queue() { return joint_->queue(WorkerId{0}); }
+  void open(uint32_t queues) {
+    joint_.reset();
+    TcpOptions tcp;
+    tcp.queues = queues;
+    tcp_ = TcpDatapath::open(tcp, lines_).value();
+    UdpWireOptions udp;
+    udp.queues = queues;
+    udp_ = DatagramDatapath::open(UdpWire::open(udp).value(), lines_).value();
+    joint_ = JointDatapath::open(*tcp_, {udp_.get()}).value();
+  }
+
+  DatapathQueue& queue(uint32_t worker = 0) { return joint_->queue(WorkerId{worker}); }
   static void say(const Fd& to, std::string_view line) {
     ASSERT_EQ(::send(to.get(), line.data(), line.size(), 0), static_cast<ssize_t>(line.size()));
   }
@@ -164,6 +173,36 @@ TEST_F(Joint, no_wait_begins_while_a_guest_has_datagrams_left_over) {
   EXPECT_EQ(second->payload, "two\n");
   answer(first);
   answer(second);
+}
+
+// Whichever queue a client's bytes or datagrams come to: over the rounds to both.
+TEST_F(Joint, what_comes_to_a_queue_whose_owner_is_away_ends_the_proxys_wait) {
+  open(2);
+  std::array<DatapathQueue*, 1> away{&queue(1)};
+  ASSERT_TRUE(queue(1).delegate_to(&queue(0)));
+  const auto next_of_both = [&] {
+    std::array<Request*, 1> one{};
+    while (queue(0).poll(one) == 0 && queue(1).poll(one) == 0) queue(0).wait(kLong, away);
+    return one[0];
+  };
+  std::array<uint64_t, 2> came{};
+  for (int round = 0; round < 16; ++round) {
+    for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+      const Fd client =
+          connect_to(type, type == SOCK_STREAM ? tcp_->port() : udp_->wire().port());
+      say(client, "line\n");
+      Request* const request = next_of_both();
+      came[request->datapath == &udp_->queue(WorkerId{1}) ? 1 : 0] += 1;
+      answer(request);
+      queue(0).push();
+      queue(1).push();
+      EXPECT_EQ(hear(client), "line\n");
+    }
+  }
+  EXPECT_GT(came[1], 0u);
+  udp_->queue(WorkerId{1}).wake();
+  queue(0).wait(kLong, away);
+  ASSERT_TRUE(queue(1).delegate_to(nullptr));
 }
 
 TEST_F(Joint, a_flow_is_closed_by_the_datapath_that_has_it) {

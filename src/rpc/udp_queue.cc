@@ -73,9 +73,9 @@ Transfer UdpFlow::transmit(std::string_view bytes) {
 }
 
 UdpQueue::UdpQueue(UdpDatapath::Shared& shared, WorkerId worker)
-    : shared_(shared),
+    : GuestQueue(shared.wire->queue(worker)),
+      shared_(shared),
       owner_queue_(*this, shared.index, shared.limits, shared.draining),
-      wire_queue_(shared.wire->queue(worker)),
       last_poll_(datapath_now()) {}
 
 UdpQueue::~UdpQueue() = default;
@@ -95,10 +95,10 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
     if (left_some_) break;
     // One datagram is mostly one request; a request that finds no room waits in its flow.
     const auto room = std::span(arrived_).first(std::min(out.size() - taken, arrived_.size()));
-    const uint32_t n = wire_queue_.receive(room, now, late);
+    const uint32_t n = wire_queue().receive(room, now, late);
     for (const Datagram& datagram : room.first(n)) {
       taken += take(datagram.bytes, datagram.peer, out.subspan(taken), datagram.arrived, late);
-      wire_queue_.release(datagram);
+      wire_queue().release(datagram);
     }
     if (n < room.size()) break;
   }
@@ -214,7 +214,7 @@ void UdpQueue::reap() {
   if (freed > 0) shared_.open_flows.fetch_sub(freed, std::memory_order_relaxed);
 }
 
-bool UdpQueue::pending() const { return owner_queue_.may_have_yielded() || wire_queue_.pending(); }
+bool UdpQueue::pending() const { return owner_queue_.may_have_yielded() || wire_queue().pending(); }
 
 // The request runs on, perhaps for long.
 void UdpQueue::flush(Request& request) {
@@ -227,8 +227,8 @@ void UdpQueue::wait_by(Nanos limit, const Sleep& sleep) {
   if (!lock.held() || owner_queue_.has_yielded()) return;
   reap();
   owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.idle_timeout());
-  if (!sleep_.may_sleep()) return;
-  sleep(sleep_.longest(std::min(limit, OwnerQueue::kSweepRound)));
+  if (!queue_sleep().may_sleep()) return;
+  sleep(queue_sleep().longest(std::min(limit, OwnerQueue::kSweepRound)));
   last_poll_ = datapath_now();
 }
 

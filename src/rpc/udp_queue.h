@@ -12,7 +12,6 @@
 #include <unordered_map>
 
 #include "datapath/guest_queue.h"
-#include "datapath/queue_sleep.h"
 #include "datapath/owner_queue.h"
 #include "datapath/stream_flow.h"
 #include "rpc/frames.h"
@@ -72,21 +71,11 @@ class UdpQueue final : public GuestQueue {
   UdpQueue(UdpDatapath::Shared& shared, WorkerId worker);
   ~UdpQueue() override;
 
-  // Set-up, before any other call.
-  Status start() { return sleep_.start(wire_queue_); }
-
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override;
   Request* finish(Request& request) override { return StreamFlow::of(request).finished(request); }
   void flush(Request& request) override;
-  void push() override { wire_queue_.push(); }
-  void wait(Nanos limit) override {
-    wait_by(limit, [this](Nanos less) { sleep_.wait(less); });
-  }
-  void wake() override { sleep_.wake(); }
-  std::span<const int> files() const override { return wire_queue_.files(); }
   void wait_by(Nanos limit, const Sleep& sleep) override;
-  void join(DatapathQueue& host) override { sleep_.join(&host); }
 
   // Sends a frame, which may be lost as on any wire. Any thread.
   void send(std::string_view frame, const DatagramPeer& to) { shared_.wire->send(to, frame); }
@@ -114,8 +103,6 @@ class UdpQueue final : public GuestQueue {
   // Outlives owner_queue_, which owns the flows.
   std::unordered_map<SessionKey, UdpFlow*, SessionKeyHash> sessions_;
   OwnerQueue owner_queue_;
-  WireQueue& wire_queue_;
-  QueueSleep sleep_;
   std::array<Datagram, limits::kBurst> arrived_;
   Instant last_poll_;
   bool left_some_ = false;  // the last poll, full already, may have left datagrams in the queue

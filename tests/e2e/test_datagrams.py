@@ -117,6 +117,20 @@ class BadNetwork(threading.Thread):
             connection.close()
 
 
+def check_unparks(server, target, *args):
+    """Under a load between whose requests a worker parks, none of them has to wake it."""
+    def in_one_run():
+        before = server.metrics()
+        run_load(target, *args, "--rate", "100", "--flows", "16", "--duration", "1", "--warmup",
+                 "0")
+        after = server.metrics()
+        parks, unparks = (after[name] - before[name] for name in (
+            "rubato_core_parks_total", "rubato_core_self_unparks_total"))
+        return parks > 0 and unparks == 0
+
+    eventually(in_one_run)
+
+
 class Plain(unittest.TestCase):
     def serve(self, *args, **kwargs):
         server = DatagramServer(*args, **kwargs)
@@ -180,6 +194,10 @@ class Plain(unittest.TestCase):
             return unparks() - before
 
         eventually(of_one_round, lambda count: count == 0)
+
+    def test_so_it_does_with_those_of_sessions(self):
+        server = self.serve("--workers", "2", "--cores", "reactive", mode=("--rpc", "udp"))
+        check_unparks(server, f"rpc+udp://127.0.0.1:{server.port}", "--workload", "exp-10")
 
     def test_groups_are_moved_while_they_are_served(self):
         server = self.serve("--policy", "sbb", "--workers", "2")

@@ -14,7 +14,7 @@ import unittest
 import memcached_udp
 from rpc_wire import PATIENT, patient_client, rpc
 from server import BINARY, PATIENCE_S, Server, refused
-from test_datagrams import BadNetwork, DatagramServer
+from test_datagrams import BadNetwork, DatagramServer, check_unparks
 from virtual_link import VirtualLink
 from waiting import eventually, is_readable
 
@@ -106,6 +106,10 @@ class Memcached(Case):
         self.assertGreater(report["lost"], 0)
         self.assertEqual(report["errors"], 0, report)
         self.assertGreater(report["requests"], 2 * report["lost"])
+
+    def test_worker_0_takes_in_the_datagrams_of_a_parked_worker(self):
+        server = self.serve("--memcached-udp-port", "0", "--workers", "2", "--cores", "reactive")
+        check_unparks(server, f"memcached+udp://127.0.0.1:{server.udp_port}", "--mix", "get:1")
 
     def test_load_has_any_number_of_requests_underway_on_a_socket(self):
         server = self.serve("--memcached-udp-port", "0")
