@@ -26,9 +26,8 @@ void GuestQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
   wait_by(limit, [this, &files](Nanos less) { sleep_.wait(less, files); });
 }
 
-// Nothing would end a sleep for a queue that has to be looked at.
+// A queue that has to be looked at lets the proxy poller nap only, or not even that.
 bool GuestQueue::delegate_to(DatapathQueue* proxy) {
-  if (!wire_queue_.can_sleep()) return false;
   sleep_.join(proxy);
   return true;
 }

@@ -2,6 +2,7 @@
 """Datagrams end to end: plain ones over kernel sockets, over a bad network, and over AF_XDP between
 two network namespaces, which are skipped where they are not permitted."""
 
+import functools
 import json
 import os
 import random
@@ -117,13 +118,12 @@ class BadNetwork(threading.Thread):
             connection.close()
 
 
-def check_unparks(server, target, *args):
+def check_unparks(metrics, load):
     """Under a load between whose requests a worker parks, none of them has to wake it."""
     def in_one_run():
-        before = server.metrics()
-        run_load(target, *args, "--rate", "100", "--flows", "16", "--duration", "1", "--warmup",
-                 "0")
-        after = server.metrics()
+        before = metrics()
+        load("--rate", "100", "--flows", "16", "--duration", "1", "--warmup", "0")
+        after = metrics()
         parks, unparks = (after[name] - before[name] for name in (
             "rubato_core_parks_total", "rubato_core_self_unparks_total"))
         return parks > 0 and unparks == 0
@@ -180,24 +180,10 @@ class Plain(unittest.TestCase):
         self.assertGreaterEqual(server.metrics()["rubato_net_worker_handed_out_total"], 1)
 
     def test_worker_0_takes_in_the_datagrams_of_a_parked_worker(self):
-        server = self.serve("--workers", "2", "--cores", "reactive")
-
-        def unparks():
-            return server.metrics()["rubato_core_self_unparks_total"]
-
-        def of_one_round():
-            before = unparks()
-            for _ in range(16):  # a port each, so half of them are the parked worker's
-                eventually(lambda: server.metrics()["rubato_cores_granted"] == 1)
-                with connected("127.0.0.1", server.port) as client:
-                    self.assertEqual(server.ask(client, b"1000"), ID + b"OK")
-            return unparks() - before
-
-        eventually(of_one_round, lambda count: count == 0)
-
-    def test_so_it_does_with_those_of_sessions(self):
-        server = self.serve("--workers", "2", "--cores", "reactive", mode=("--rpc", "udp"))
-        check_unparks(server, f"rpc+udp://127.0.0.1:{server.port}", "--workload", "exp-10")
+        for scheme, mode in (("spin+udp", ("--udp",)), ("rpc+udp", ("--rpc", "udp"))):
+            server = self.serve("--workers", "2", "--cores", "reactive", mode=mode)
+            check_unparks(server.metrics, functools.partial(
+                run_load, f"{scheme}://127.0.0.1:{server.port}", "--workload", "exp-10"))
 
     def test_groups_are_moved_while_they_are_served(self):
         server = self.serve("--policy", "sbb", "--workers", "2")
@@ -303,6 +289,11 @@ class Xdp(VirtualLink, unittest.TestCase):
     def test_rpc_sessions_are_served(self):
         self.serve("--workers", "2", mode=("--rpc", "udp"))
         self.check_serves("rpc+udp")
+
+    def test_worker_0_takes_in_the_datagrams_of_a_parked_worker(self):
+        server = self.serve("--workers", "2", "--cores", "reactive")
+        check_unparks(lambda: self.read_metrics(server),
+                      functools.partial(self.load, "spin+udp", "--workload", "exp-10"))
 
     def test_hostile_frames_harm_nobody(self):
         server = self.serve()

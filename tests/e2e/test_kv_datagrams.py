@@ -2,6 +2,7 @@
 """The key-value server over datagrams, beside TCP: memcached's text protocol and Rubato RPC, over
 kernel sockets and over AF_XDP between two network namespaces."""
 
+import functools
 import json
 import os
 import re
@@ -109,7 +110,8 @@ class Memcached(Case):
 
     def test_worker_0_takes_in_the_datagrams_of_a_parked_worker(self):
         server = self.serve("--memcached-udp-port", "0", "--workers", "2", "--cores", "reactive")
-        check_unparks(server, f"memcached+udp://127.0.0.1:{server.udp_port}", "--mix", "get:1")
+        check_unparks(server.metrics, functools.partial(
+            run_load, f"memcached+udp://127.0.0.1:{server.udp_port}", "--mix", "get:1"))
 
     def test_load_has_any_number_of_requests_underway_on_a_socket(self):
         server = self.serve("--memcached-udp-port", "0")
