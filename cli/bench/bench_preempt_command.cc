@@ -81,7 +81,7 @@ void add_preempt(CommandLine& command) {
                      "Which one; all lists what is missing too");
   add_count(command, "--rounds", settings->rounds, 100u, 100'000'000u, "interrupts per mechanism",
             "Interrupts that are timed, per mechanism; a tenth as many slices per quantum");
-  command.add_text("--json", settings->json_file, "Write the figures here as JSON; - = stdout");
+  command.add_output("--json", settings->json_file, "Write the figures here as JSON; - = stdout");
   command.footer("Leave the machine alone meanwhile. Needs two CPUs for all but the timer.");
   command.action([settings] { return run(*settings); });
 }

@@ -127,14 +127,12 @@ Status write_outputs(const Settings& settings, const Samples& samples) {
   const MachineInfo machine = this_machine();
   const bool to_stdout = settings.out == "-" || settings.json_file == "-";
   print_table(samples, to_stdout ? stderr : stdout);
-  const auto write = [](const std::string& path, const std::string& text) -> Status {
-    if (path.empty()) return Done{};
-    if (path != "-") return write_file(path, text);
-    const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-    return written ? Status(Done{}) : Status(Error{"cannot write to the standard output"});
-  };
-  if (Status s = write(settings.out, cost_file(samples, machine, settings)); !s.ok()) return s;
-  return write(settings.json_file, json_text(samples, machine, settings));
+  if (!settings.out.empty()) {
+    const Status written = write_text(settings.out, cost_file(samples, machine, settings));
+    if (!written.ok()) return written;
+  }
+  if (settings.json_file.empty()) return Done{};
+  return write_text(settings.json_file, json_text(samples, machine, settings));
 }
 
 Result<bool> measure_here(const Settings& settings, Samples& samples) {
@@ -180,8 +178,8 @@ int run(Settings settings) {
 
 void add_calibrate(CommandLine& command) {
   auto settings = std::make_shared<Settings>();
-  command.add_text("--out", settings->out, "Write the cost file here; - is the standard output");
-  command.add_text("--json", settings->json_file, "Write the raw figures here as JSON");
+  command.add_output("--out", settings->out, "Write the cost file here; - is the standard output");
+  command.add_output("--json", settings->json_file, "Write the raw figures here as JSON");
   command.add_text("--name", settings->name, "Name of the machine in the cost file");
   add_seconds(command, "--seconds", settings->duration, Nanos::millis(10), Nanos::seconds(3600),
               "How long to measure in all, about (10s)");

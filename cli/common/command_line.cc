@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/common/output_file.h"
 #include "cli/common/command_line.h"
 
 #include <fmt/format.h>
@@ -52,6 +53,14 @@ CLI::Validator existing_file() {
     return std::filesystem::is_regular_file(path, failed)
                ? ""
                : fmt::format("takes a file; there is none at '{}'", path);
+  };
+  return {problem_of, "", ""};
+}
+
+CLI::Validator output_file() {
+  auto problem_of = [](const std::string& path) -> std::string {
+    const std::string problem = write_problem(path);
+    return problem.empty() ? "" : fmt::format("cannot write '{}': {}", path, problem);
   };
   return {problem_of, "", ""};
 }
@@ -299,6 +308,11 @@ Option CommandLine::add_existing_file(const std::string& name, std::string& valu
                                       const std::string& help) {
   return Option(
       app_->add_option(name, value, help)->check(existing_file())->type_name("FILE"));
+}
+
+Option CommandLine::add_output(const std::string& name, std::string& value,
+                               const std::string& help) {
+  return Option(app_->add_option(name, value, help)->check(output_file())->type_name("FILE"));
 }
 
 template <class Integer>

@@ -97,6 +97,9 @@ class CommandLine {
                     const std::vector<std::string>& choices, const std::string& help);
   // The name of a file that exists.
   Option add_existing_file(const std::string& name, std::string& value, const std::string& help);
+  // The name of a file that the command writes when it is done, or "-": one that cannot be written
+  // is refused before.
+  Option add_output(const std::string& name, std::string& value, const std::string& help);
   // Whole numbers of `low` to `high`; for int, uint32_t and int64_t.
   template <class Integer>
   Option add_integer(const std::string& name, Integer& value, int64_t low, int64_t high,

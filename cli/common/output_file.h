@@ -9,10 +9,11 @@
 
 namespace rubato::cli {
 
-// Replaces the file by `text`. Fails with one line that names it, also when the disk is full.
-Status write_file(const std::string& path, const std::string& text);
-
-// The same, where "-" is stdout; the error line also gives the reason.
+// Replaces the file by `text`; "-" is stdout. Fails with one line that names it and gives the
+// reason, also when the disk is full.
 Status write_text(const std::string& path, const std::string& text);
+
+// Why write_text would fail, as far as can be told without a write; empty = nothing is against it.
+std::string write_problem(const std::string& path);
 
 }  // namespace rubato::cli

@@ -18,6 +18,7 @@
 #include "cli/fidelity/fidelity_live.h"
 #include "cli/fidelity/paired.h"
 #include "metrics/run_report.h"
+#include "planning/candidates.h"
 #include "policy/catalog.h"
 #include "sim/cost_file.h"
 #include "sim/simulation.h"
@@ -295,38 +296,41 @@ nlohmann::json json_of(const Row& row) {
   return json;
 }
 
-void print_paired_head() {
-  fmt::print("latency in us by type, live in virtual time / simulated = ratio +- its 95 % "
+void print_paired_head(std::FILE* to) {
+  fmt::print(to,
+             "latency in us by type, live in virtual time / simulated = ratio +- its 95 % "
              "confidence;\n! where they differ by more than that and {:g} %\n\n", kAim * 100);
-  fmt::print("{:<14} {:>4}  {:<10} {:^34} {:^34} {:^34} equal\n", "policy", "load", "type", "p50",
-             "p99", "p99.9");
+  fmt::print(to, "{:<14} {:>4}  {:<10} {:^34} {:^34} {:^34} equal\n", "policy", "load", "type",
+             "p50", "p99", "p99.9");
 }
 
-void print_paired(const Row& row) {
+void print_paired(const Row& row, std::FILE* to) {
   for (const TypeRow& type : row.types) {
-    fmt::print("{:<14} {:4.2f}  {:<10}", row.policy, row.load, type.name);
+    fmt::print(to, "{:<14} {:4.2f}  {:<10}", row.policy, row.load, type.name);
     for (const std::optional<PairedFigure>& figure : type.paired) {
       if (!figure) {
-        fmt::print(" {:^34}", "too few");
+        fmt::print(to, " {:^34}", "too few");
         continue;
       }
-      fmt::print(" {:8.5g} / {:8.5g} = {:5.3f} +-{:5.3f}{}", figure->live.micros(),
+      fmt::print(to, " {:8.5g} / {:8.5g} = {:5.3f} +-{:5.3f}{}", figure->live.micros(),
                  figure->simulated.micros(), figure->ratio, figure->within,
                  figure->agrees(kAim) ? ' ' : '!');
     }
-    fmt::print(" {:3.0f} %\n", 100 * type.equal);
+    fmt::print(to, " {:3.0f} %\n", 100 * type.equal);
   }
-  std::fflush(stdout);
+  std::fflush(to);
 }
 
-void print_head(bool live_only) {
-  fmt::print(
-      "slowdown, {}; of the live requests those that no stall of this\n"
-      "machine touched (their share is in the last column)\n\n",
-      live_only ? "live" : "live / simulated = ratio");
-  fmt::print("| policy         | load |           p50           |           p99           |"
+void print_head(bool live_only, std::FILE* to) {
+  fmt::print(to,
+             "slowdown, {}; of the live requests those that no stall of this\n"
+             "machine touched (their share is in the last column)\n\n",
+             live_only ? "live" : "live / simulated = ratio");
+  fmt::print(to,
+             "| policy         | load |           p50           |           p99           |"
              "          p99.9          | quiet |\n");
-  fmt::print("|----------------|------|-------------------------|-------------------------|"
+  fmt::print(to,
+             "|----------------|------|-------------------------|-------------------------|"
              "-------------------------|-------|\n");
 }
 
@@ -341,11 +345,11 @@ std::string cell(const Row& row, double SlowdownSummary::* figure) {
   return fmt::format("{:7.4g} / {:7.4g} = {:4.2f}", live, simulated, live / simulated);
 }
 
-void print(const Row& row) {
-  fmt::print("| {:<14} | {:4.2f} | {} | {} | {} | {:3.0f} % |\n", row.policy, row.load,
+void print(const Row& row, std::FILE* to) {
+  fmt::print(to, "| {:<14} | {:4.2f} | {} | {} | {} | {:3.0f} % |\n", row.policy, row.load,
              cell(row, &SlowdownSummary::p50), cell(row, &SlowdownSummary::p99),
              cell(row, &SlowdownSummary::p999), 100 * row.untouched);
-  std::fflush(stdout);
+  std::fflush(to);
 }
 
 sim::Settings parse_set(const std::vector<std::string>& texts) {
@@ -363,17 +367,22 @@ std::vector<double> parse_loads(const std::string& text) {
   for (const std::string& part : split(text, ',')) {
     const std::optional<double> load = parse_number(part);
     if (!load || *load <= 0 || *load > 2) {
-      bad_value("--loads", "takes shares of 0 to 2, got " + part);
+      bad_value("--loads", "takes shares above 0, up to 2, not '" + part + "'");
     }
     loads.push_back(*load);
   }
   return loads;
 }
 
+std::string costs_of(const Settings& settings) {
+  if (!settings.costs.empty()) return settings.costs;
+  return settings.host.is_virtual() ? "virtual" : "ideal";
+}
+
 std::string json_text(const nlohmann::json& rows, const Settings& settings) {
   const nlohmann::json all = {{"schema", "rubato.fidelity/1"}, {"workload", settings.workload},
                               {"workers", settings.workers},   {"requests", settings.requests},
-                              {"seed", settings.seed},         {"cost_model", settings.costs},
+                              {"seed", settings.seed},         {"cost_model", costs_of(settings)},
                               {"host", settings.host.is_virtual() ? "virtual" : "live"},
                               {"version", version()},          {"rows", rows}};
   return all.dump(2) + '\n';
@@ -382,14 +391,13 @@ std::string json_text(const nlohmann::json& rows, const Settings& settings) {
 // The policies of `list` that the live runtime serves; the others cannot be compared.
 std::vector<std::string> live_policies(const std::string& list) {
   std::vector<std::string> policies;
-  for (const std::string& name : split(list, ',')) {
-    const PolicyInfo* info = find_policy(name);
-    if (info == nullptr || info->serves_live) {
-      policies.push_back(info != nullptr ? info->name : name);
-    } else {
-      fmt::print(stderr, "rubato fidelity: left out {}, which is simulated only\n", name);
-    }
-  }
+  const Status parsed = planning::parse_policies(list, policies);
+  if (!parsed.ok()) bad_value("--policies", parsed.error());
+  std::erase_if(policies, [](const std::string& name) {
+    if (find_policy(name)->serves_live) return false;
+    fmt::print(stderr, "rubato fidelity: left out {}, which is simulated only\n", name);
+    return true;
+  });
   if (policies.empty()) bad_value("--policies", "takes policies that serve live, got " + list);
   return policies;
 }
@@ -400,30 +408,34 @@ int run(const Settings& settings) {
   auto mix = parse_mix(settings.workload);
   if (!mix.ok()) bad_value("--workload", mix.error());
   settings.host.get();
-  const char* const usual = settings.host.is_virtual() ? "virtual" : "ideal";
-  auto costs = sim::load_costs(settings.costs.empty() ? usual : settings.costs);
+  auto costs = sim::load_costs(costs_of(settings));
   if (!costs.ok()) bad_value("--costs", costs.error());
   nlohmann::json rows = nlohmann::json::array();
   std::string requests = "policy,load,request,type,due_ns,live_ns,simulated_ns\n";
   const std::vector<std::string> policies = live_policies(settings.policies);
+  for (const std::string& policy : policies) {
+    const Status fits = find_policy(policy)->check_settings(policy_settings);
+    if (!fits.ok()) bad_value("--set", fits.error());
+  }
   const bool paired = settings.host.is_virtual() && !settings.live_only;
-  paired ? print_paired_head() : print_head(settings.live_only);
+  std::FILE* const table = settings.json_file == "-" ? stderr : stdout;
+  paired ? print_paired_head(table) : print_head(settings.live_only, table);
   for (const std::string& policy : policies) {
     for (const double load : loads) {
       const sim::Setup setup = setup_of(settings, *mix, *costs, load);
       auto row = compare(settings, policy, policy_settings, setup, load);
       if (!row.ok()) return fail(row.error().c_str());
-      paired ? print_paired(*row) : print(*row);
+      paired ? print_paired(*row, table) : print(*row, table);
       rows.push_back(json_of(*row));
       requests += row->requests;
     }
   }
   if (!settings.requests_file.empty()) {
-    const Status written = write_file(settings.requests_file, requests);
+    const Status written = write_text(settings.requests_file, requests);
     if (!written.ok()) return fail(written.error().c_str());
   }
   if (settings.json_file.empty()) return kDone;
-  const Status written = write_file(settings.json_file, json_text(rows, settings));
+  const Status written = write_text(settings.json_file, json_text(rows, settings));
   return written.ok() ? kDone : fail(written.error().c_str());
 }
 
@@ -435,8 +447,8 @@ void add_fidelity(CommandLine& command) {
   command.add_text("--costs", settings->costs,
                    "Cost file: what `rubato calibrate` wrote here; [world] is for --host virtual");
   command.add_texts("--set", settings->set, "NAME=VALUE, a setting of the policies");
-  command.add_text("--json", settings->json_file, "Also write the figures to this file");
-  command.add_text("--requests-csv", settings->requests_file,
+  command.add_output("--json", settings->json_file, "Also write the figures as JSON; - is stdout");
+  command.add_output("--requests-csv", settings->requests_file,
                    "Also write each request's latency on both hosts to this file");
   settings->host.add_to(command);
   command.add_flag("--live-only", settings->live_only, "Leave the simulation out");

@@ -123,8 +123,7 @@ void add_fleet(CommandLine& command) {
       .default_text("1");
   add_seconds(command, "--length", o.length, Nanos::millis(1), Nanos::seconds(1'000'000),
               "How long clients make calls, instead of the file's");
-  command.add_text("--json", o.json_file, "Write the report as JSON; - is stdout")
-      .placeholder("FILE");
+  command.add_output("--json", o.json_file, "Write the report as JSON; - is stdout");
   command.action([options] { return run_fleet(*options); });
 }
 

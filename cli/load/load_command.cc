@@ -226,11 +226,9 @@ void add_rpc_options(CommandLine& command, Settings& s) {
 }
 
 void add_output_options(CommandLine& command, Settings& s) {
-  command.add_text("--json", s.json_file, "Write the report as JSON; - is stdout")
-      .placeholder("FILE");
-  command.add_text("--hdr", s.hdr_file,
-                   "Write latencies as an HdrHistogram log, a tag for each type; - is stdout")
-      .placeholder("FILE");
+  command.add_output("--json", s.json_file, "Write the report as JSON; - is stdout");
+  command.add_output("--hdr", s.hdr_file,
+                   "Write latencies as an HdrHistogram log, a tag for each type; - is stdout");
   command.add_flag("--timeline", s.options.timeline, "Add figures per 100 ms to the JSON");
   command.add_flag("--ccdf", s.options.ccdf, "Add the latency distributions to the JSON");
   add_count(command, "--watch", s.options.watched_server, 1, INT32_MAX, "a process id",

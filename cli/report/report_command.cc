@@ -83,10 +83,8 @@ void add_merge(CommandLine& command) {
   auto options = std::make_shared<ReportOptions>();
   command.footer(kNotes);
   command.add_texts("FILE", options->files, "Reports, or HdrHistogram logs").required();
-  command.add_text("--json", options->json_file, "Write the merged report; - is stdout")
-      .placeholder("FILE");
-  command.add_text("--hdr", options->hdr_file, "Write an HdrHistogram log, a tag for each type")
-      .placeholder("FILE");
+  command.add_output("--json", options->json_file, "Write the merged report; - is stdout");
+  command.add_output("--hdr", options->hdr_file, "Write an HdrHistogram log, a tag for each type");
   command.action([options] { return run_merge(*options); });
 }
 

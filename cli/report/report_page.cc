@@ -72,8 +72,7 @@ void add_page(CommandLine& command) {
   auto options = std::make_shared<PageOptions>();
   command.footer(kNotes);
   command.add_texts("FILE", options->files, "Reports").required();
-  command.add_text("--output", options->output, "Where the page goes; - is stdout")
-      .placeholder("FILE");
+  command.add_output("--output", options->output, "Where the page goes; - is stdout");
   command.action([options] { return make_page(*options); });
 }
 

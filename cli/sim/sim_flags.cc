@@ -159,20 +159,17 @@ void add_precision_options(CommandLine& command, SimOptions& o) {
 }
 
 void add_report_options(CommandLine& command, SimOptions& o) {
-  command.add_text("--json", o.json_file, "Write the report as JSON; - is stdout")
-      .placeholder("FILE");
-  command.add_text("--hdr", o.hdr_file,
-                   "Write latencies as an HdrHistogram log, a tag for each type; - is stdout")
-      .placeholder("FILE");
+  command.add_output("--json", o.json_file, "Write the report as JSON; - is stdout");
+  command.add_output("--hdr", o.hdr_file,
+                   "Write latencies as an HdrHistogram log, a tag for each type; - is stdout");
   command.add_flag("--no-wall", o.no_wall,
                    "Leave out of the JSON what the simulating machine decides (wall_s is 0, "
                    "machine is blank), so that equal runs give equal bytes");
   command.add_flag("--explain", o.explain,
                    "First print every modelling assumption in force, last what the policy has "
                    "decided of types and workers");
-  command.add_text("--trace", o.trace_file,
-                   "Write what every worker did, for ui.perfetto.dev or chrome://tracing; one run")
-      .placeholder("FILE");
+  command.add_output("--trace", o.trace_file,
+                   "Write what every worker did, for ui.perfetto.dev or chrome://tracing; one run");
   o.trace_limits.events = kTraceEvents;
   add_count(command, "--trace-events", o.trace_limits.events, 1, kMostTraceEvents,
             "a number of events", "Events in the trace at most; the first are kept");

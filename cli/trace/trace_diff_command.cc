@@ -262,8 +262,7 @@ void add_diff(CommandLine& command) {
   auto options = std::make_shared<DiffOptions>();
   command.footer(kNotes);
   command.add_texts("TRACE", options->files, "Two traces, A and B").required();
-  command.add_text("--json", options->json_file, "Write the figures; - is stdout")
-      .placeholder("FILE");
+  command.add_output("--json", options->json_file, "Write the figures; - is stdout");
   command.add_parsed("--tolerance", "PERCENT",
                      [options](const std::string& text) -> Status {
                        const std::optional<double> percent = parse_number(text);

@@ -169,8 +169,7 @@ void add_tune_options(CommandLine& command, TuneOptions& o) {
       .default_text("all");
   add_count(command, "--max-runs", o.most_runs, 1, kMostRuns, "a number of runs",
             "Simulated runs at most");
-  command.add_text("--output", o.output, "Where the configuration goes; - is stdout")
-      .placeholder("FILE");
+  command.add_output("--output", o.output, "Where the configuration goes; - is stdout");
   add_flags(command, o.sim.scheduler, kTune);
   add_model_options(command, o.sim);
   command.option("--requests").default_text("as the SLO's percentiles need");

@@ -41,6 +41,31 @@ class OneLine(unittest.TestCase):
             self.assertIn(named, done.stderr)
 
 
+class Outputs(OneLine):
+    def test_a_file_that_cannot_be_written_is_refused_before_the_work(self):
+        load = ("--target", "resp://127.0.0.1:1")
+        for command, args, option in (
+                ("sim", ("--policy", "fcfs"), "--json"), ("sim", ("--policy", "fcfs"), "--hdr"),
+                ("sim", ("--policy", "fcfs"), "--trace"), ("load", load, "--json"),
+                ("load", load, "--hdr"), ("tune", (), "--output"), ("fleet", (), "--json"),
+                ("fidelity", (), "--json"), ("fidelity", (), "--requests-csv"),
+                ("calibrate", (), "--out"), ("calibrate", (), "--json"),
+                ("report", ("merge",), "--json"), ("report", ("merge",), "--hdr"),
+                ("report", ("page",), "--output"), ("trace", ("diff",), "--json"),
+                ("bench", ("preempt",), "--json")):
+            for path, why in (("/nowhere/x", "No such file or directory"),
+                              ("/", "Is a directory")):
+                self.assert_refused(command, [*args, option, path],
+                                    f"{option}: cannot write '{path}': {why}")
+
+    def test_fidelity_says_what_is_wrong_before_it_runs(self):
+        for args, named in ((("--policies", "steel"), "--policies: takes one of fcfs"),
+                            (("--loads", "0.5,0"), "--loads: takes shares above 0, up to 2, not "),
+                            (("--policies", "ps,fcfs", "--set", "quantum=5us"),
+                             "--set: fcfs has no option 'quantum'")):
+            self.assert_refused("fidelity", args, named)
+
+
 class Compare(OneLine):
     def test_every_policy_gets_the_same_requests(self):
         runs = report(*SMALL, "--compare", "all", "--workload", "a:1us:9,b:exp(20us):1",

@@ -444,13 +444,6 @@ class Refusals(unittest.TestCase):
                 self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
                 self.assertIn(named, done.stderr)
 
-    def test_a_file_that_cannot_be_written_is_status_1(self):
-        for option in ("--json", "--trace"):
-            done = sim(*SMALL, option, "/nowhere/x")
-            self.assertEqual(done.returncode, 1)
-            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-            self.assertIn("/nowhere/x", done.stderr)
-
     def test_ctrl_c_prints_what_there_is_and_is_status_1(self):
         status, out, err = interrupted("sim", "--policy", "cfcfs", "--requests", "100000000000",
                                        "--workload", "fixed-1", "--explain", "--json", "-")
