@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "datapath/joint.h"
 #include "datapath/tcp.h"
 #include "datapath/udp_wire.h"
 #include "mechanism/clock/clock.h"
@@ -69,6 +70,7 @@ struct Setting {
       clients = 1 + prng.below(2);
     }
     if (workers > 1 && prng.below(4) == 0) cores = Cores::draw(prng, workers);
+    beside_tcp = udp && prng.below(2) == 0;
     if (prng.below(2) == 0) idle_spin = Nanos(prng.below(5000));
     if (prng.below(2) == 0) in_service = 2 + prng.below(4);
     impatient = prng.below(2) == 0;
@@ -104,7 +106,8 @@ struct Setting {
 
   std::string describe() const {
     return policy.name + (", " + std::to_string(workers)) + " workers, " + std::to_string(clients) +
-           " clients, " + (udp ? "UDP" : "TCP") + (faulty ? ", faults" : "") +
+           " clients, " + (udp ? "UDP" : "TCP") + (beside_tcp ? " beside TCP" : "") +
+           (faulty ? ", faults" : "") +
            (breaks ? ", breaks" : "") + (quiet ? ", quiet" : "") +
            (impatient ? ", impatient" : "") + (patient ? ", patient" : "") + cores.describe() +
            ", target " + std::to_string(target.count()) + " ns, in service " +
@@ -118,6 +121,7 @@ struct Setting {
   uint32_t clients;
   uint32_t requests;
   bool udp;
+  bool beside_tcp = false;  // whose sleep the queues of UDP join in; nobody connects
   bool breaks;  // clients give their sessions up, in different ways
   bool quiet = false;  // one request at a time, with rests
   bool impatient = false;  // clients say again and again what they have queued
@@ -256,20 +260,12 @@ class RpcServer {
  public:
   RpcServer(const Setting& setting, Watch& watch)
       : admission_(admission_options(setting)), application_(admission_, limits(setting)) {
-    if (setting.udp) {
-      UdpWireOptions options;
-      options.queues = setting.workers;
-      auto udp =
-          rpc::UdpDatapath::open(UdpWire::open(options).value(), {}, application_).value();
-      port_ = udp->port();
-      datapath_ = std::move(udp);
+    if (setting.beside_tcp) {
+      datapath_ = open_both(setting);
+    } else if (setting.udp) {
+      datapath_ = open_udp(setting);
     } else {
-      TcpOptions options;
-      options.queues = setting.workers;
-      options.kernel_timestamps = false;
-      auto tcp = TcpDatapath::open(options, application_).value();
-      port_ = tcp->port();
-      datapath_ = std::move(tcp);
+      datapath_ = open_tcp(setting);
     }
     attachment_ = std::make_unique<rpc::AdmissionAttachment>(admission_, *datapath_);
     RuntimeOptions options;
@@ -306,6 +302,8 @@ class RpcServer {
     runtime_.reset();
     attachment_.reset();
     datapath_.reset();
+    guest_.reset();
+    host_.reset();
   }
   rpc::AdmissionController& admission() { return admission_; }
   // A session has no credit though there are some.
@@ -316,6 +314,29 @@ class RpcServer {
   const RuntimeStats& stats() const { return stats_; }
 
  private:
+  std::unique_ptr<TcpDatapath> open_tcp(const Setting& setting) {
+    TcpOptions options;
+    options.queues = setting.workers;
+    options.kernel_timestamps = false;
+    auto tcp = TcpDatapath::open(options, application_).value();
+    port_ = tcp->port();
+    return tcp;
+  }
+  std::unique_ptr<rpc::UdpDatapath> open_udp(const Setting& setting) {
+    UdpWireOptions options;
+    options.queues = setting.workers;
+    rpc::UdpOptions rules;
+    rules.first_flow = uint64_t{1} << 40;
+    auto udp = rpc::UdpDatapath::open(UdpWire::open(options).value(), rules, application_).value();
+    port_ = udp->port();
+    return udp;
+  }
+  std::unique_ptr<JointDatapath> open_both(const Setting& setting) {
+    host_ = open_tcp(setting);
+    guest_ = open_udp(setting);
+    return JointDatapath::open(*host_, {guest_.get()}).value();
+  }
+
   static rpc::AdmissionOptions admission_options(const Setting& setting) {
     rpc::AdmissionOptions options;
     options.workers = setting.workers;
@@ -332,6 +353,8 @@ class RpcServer {
 
   rpc::AdmissionController admission_;
   Echo application_;
+  std::unique_ptr<TcpDatapath> host_;  // these two borrowed by the joint one
+  std::unique_ptr<rpc::UdpDatapath> guest_;
   std::unique_ptr<Datapath> datapath_;
   std::unique_ptr<rpc::AdmissionAttachment> attachment_;
   std::unique_ptr<Runtime> runtime_;
