@@ -44,6 +44,9 @@ class InMemory:
     effort = simulator.QUICK
     runs = 0
 
+    def each_seed(self):
+        return [self]
+
     def run(self, scenario, load=None, rate_rps=None):
         return run_at(load if load is not None else rate_rps / fake_sim.CAPACITY_RPS,
                       scenario.policy)
@@ -79,6 +82,17 @@ class Simulating(unittest.TestCase):
         self.assertEqual(runs[0].slowdown(), 2.0)
         sim.run(SCENARIO, 0.25)
         self.assertEqual(sim.runs, 2)
+
+    def test_each_seed_is_run_by_itself_and_counted_with_the_others(self):
+        sim = fake(simulator.FULL, seed=5)
+        ones = sim.each_seed()
+        commands = [" ".join(one.command(SCENARIO, simulator.Offered(load=0.5))) for one in ones]
+        for seed, command in zip((5, 6, 7), commands, strict=True):
+            self.assertIn(f"--seed {seed} ", command)
+            self.assertNotIn("--seeds", command)
+        for one in ones:
+            one.run(SCENARIO, 0.5)
+        self.assertEqual((sim.runs, ones[0].runs), (3, 3))
 
     def test_failures_are_one_line_with_the_command(self):
         for trouble, said in (("fails", "exit 1: sim: --load takes"), ("rubbish", "no JSON")):
@@ -174,7 +188,25 @@ class Claims(unittest.TestCase):
     def test_a_score_counts_what_the_null_model_would_not_hold(self):
         found = [claims.ratio("a", "1", 2, 2), claims.same("b", "1", 1),
                  claims.ratio("c", "1", 2, 1), claims.value("d", "1", 1, None)]
-        self.assertEqual(claims.score(found), claims.Score(judged=3, hold=2, null=1, beyond=1))
+        self.assertEqual(claims.score(found),
+                         claims.Score(judged=3, hold=2, null=1, beyond=1, differ=0))
+
+    def test_seeds_are_joined_by_their_median_and_each_is_judged(self):
+        one, = claims.of_seeds([[claims.ratio("a", "1", 2, ours)] for ours in (2.2, 1.0, 1.9)])
+        self.assertEqual((one.ours, one.each, one.holds), (1.9, (2.2, 1.0, 1.9), True))
+        self.assertEqual((one.agreeing, one.differs), (2, True))
+        self.assertEqual(claims.cells(one)[-1], "holds, 2 of 3 seeds")
+        same, = claims.of_seeds([[claims.ratio("a", "1", 2, ours)] for ours in (2.2, 2.1, 1.9)])
+        self.assertEqual((same.differs, claims.cells(same)[-1]), (False, "holds"))
+        self.assertEqual(claims.score([one, same]), claims.Score(2, 2, 0, 2, differ=1))
+
+    def test_one_seed_says_nothing_of_others(self):
+        alone, = claims.of_seeds([[claims.ratio("a", "1", 2, 1.9)]])
+        self.assertEqual((alone.each, alone.agreeing, alone.differs), ((), None, False))
+
+    def test_a_seed_that_gives_nothing_leaves_the_claim_open(self):
+        found, = claims.of_seeds([[claims.value("a", "1", 2, ours)] for ours in (2, None)])
+        self.assertEqual((found.verdict, found.agreeing), (claims.NOT_YET, None))
 
     def test_the_table_has_paper_tolerance_ours_and_null(self):
         lines = claims.table(claims.systems("rate", "2", {"c-FCFS": 2.1, "DARC": 5.1},
@@ -185,7 +217,9 @@ class Claims(unittest.TestCase):
 
 class Records(unittest.TestCase):
     def test_what_is_kept_is_what_was_found(self):
-        found = {"a-1": records.Record(1000, 2, (claims.ratio("x", "1", 2, 1.9),)),
+        found = {"a-1": records.Record(1000, 2, (
+                     claims.ratio("x", "1", 2, 1.9),
+                     *claims.of_seeds([[claims.ratio("y", "1", 2, ours)] for ours in (1, 2.0)]))),
                  "a-2": records.Record(1000, 1, ())}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "data.jsonl"
@@ -209,8 +243,18 @@ class Records(unittest.TestCase):
             self.assertIn(f"### {name}: ", text)
         self.assertIn("| x | 1 | 2 | ± 0.3 | 1.9 | 1 | ✓ |", text)
         self.assertIn("what cannot be had", text)
-        self.assertIn(f"| **all** | {len(kept)} | {len(kept)} | 0 | {len(kept)} |",
+        self.assertIn(f"| **all** | {len(kept)} | {len(kept)} | 0 | {len(kept)} | 0 |",
                       "\n".join(page.scores(kept)))
+
+    def test_the_page_tells_verdicts_that_differ_by_seed(self):
+        found = claims.of_seeds([[claims.ratio("x", "1", 2, ours)] for ours in (1.9, 1.8, 1.0)])
+        kept = {name: records.Record(10**6, 3, tuple(found)) for name in main.catalogue()}
+        text = "\n".join(page.figures(kept))
+        self.assertIn("| x | 1 | 2 | ± 0.3 | 1.8 | 1 | ✓, 2 of 3 seeds |", text)
+        self.assertIn("1 million requests a run, 3 seeds.", text)
+        together = claims.ratio("x", "1", 2, 1.9)
+        kept = {name: records.Record(10**6, 3, (together,)) for name in main.catalogue()}
+        self.assertIn("3 seeds, judged together.", "\n".join(page.figures(kept)))
 
     def test_prices_that_were_fitted_are_told_in_their_cost_file(self):
         for record in records.load().values():
@@ -259,6 +303,10 @@ class Figures(unittest.TestCase):
                 self.assertIn(f"{paper}-{number}", found)
         for one in found.values():
             self.assertTrue("Fig." in one.source and bool(one.lines) == bool(one.panels), one.id)
+
+    def test_a_figure_is_judged_with_each_seed(self):
+        drawn = figure.simulate(small_figure(), fake(simulator.FULL), claims_only=True)
+        self.assertEqual([len(one.each) for one in drawn.claims], [3])
 
     def test_claims_alone_draw_nothing(self):
         drawn = figure.simulate(small_figure(), InMemory(), claims_only=True)

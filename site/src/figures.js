@@ -101,10 +101,10 @@ export class FigureView {
     for (const text of ["claim", "paper", "ours", "held to", ""]) this.add("th", text, head);
     for (const claim of claims) {
       const row = this.add("tr", "", table);
-      const verdict = claim.verdict === "MISSES" ? "misses" : claim.verdict;
+      const verdict = claim.verdict.replace("MISSES", "misses");
       this.add("th", `${claim.what} (${claim.where})`, row);
       for (const text of [claim.paper, claim.ours, claim.held, verdict]) this.add("td", text, row);
-      row.lastChild.className = verdict === "misses" ? "missed" : "";
+      row.lastChild.className = verdict.startsWith("misses") ? "missed" : "";
     }
   }
 

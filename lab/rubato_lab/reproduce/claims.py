@@ -6,7 +6,8 @@ system to half of its distance from the next system's, and never to more than 15
 Beside it stands what a null model scores, in which all systems that are compared do the same."""
 
 import math
-from dataclasses import dataclass
+import statistics
+from dataclasses import dataclass, replace
 
 from rubato_lab import units
 
@@ -23,7 +24,8 @@ class Claim:
     """One number or relation of a paper. `ours` is None when it cannot be had: `remark` says why.
     With `kind` AT_LEAST or AT_MOST the paper gives a bound. `null` is ours if all systems were
     equal; None where nothing is compared: there the null model does as we do. `fitted` names the
-    prices that were chosen so that this number comes out: it is not judged."""
+    prices that were chosen so that this number comes out: it is not judged. `each` is ours with
+    each seed, if there were several."""
 
     what: str
     where: str
@@ -35,6 +37,7 @@ class Claim:
     null: float | None = None
     fitted: str = ""
     remark: str = ""
+    each: tuple = ()
 
     @property
     def ratio(self):
@@ -58,6 +61,18 @@ class Claim:
         if self.holds is None:
             return None
         return self.holds if self.null is None else self._held_by(self.null)
+
+    @property
+    def agreeing(self):
+        """How many seeds of `each` have the verdict of all; None where none is judged."""
+        if self.holds is None or not self.each:
+            return None
+        return sum(self._held_by(found) == self.holds for found in self.each)
+
+    @property
+    def differs(self):
+        """Whether some seed has another verdict."""
+        return self.agreeing is not None and self.agreeing < len(self.each)
 
     @property
     def verdict(self):
@@ -139,6 +154,19 @@ def in_order(what, where, values, null=0.0):
     return Claim(what, where, 1, rising, kind=AT_LEAST, null=null, remark=" < ".join(values))
 
 
+def _joined(group):
+    each = tuple(one.ours for one in group)
+    nulls = [one.null for one in group if one.null is not None]
+    return replace(group[0], each=each, ours=None if None in each else statistics.median(each),
+                   null=statistics.median(nulls) if nulls else None)
+
+
+def of_seeds(found):
+    """The claims that a judge found with each seed, as one list: medians, and what each seed
+    gave."""
+    return found[0] if len(found) == 1 else [_joined(one) for one in zip(*found, strict=True)]
+
+
 HEADINGS = ("claim", "paper", "held to", "ours", "null", "verdict")
 
 
@@ -154,9 +182,14 @@ def null_text(claim):
     return shown + (" ✓" if claim.null_holds else "")
 
 
+def agreement(claim):
+    """Words after a verdict that is not that of every seed."""
+    return f", {claim.agreeing} of {len(claim.each)} seeds" if claim.differs else ""
+
+
 def cells(claim):
     return (claim.what, claim.kind + number(claim.paper, claim.unit), held_to(claim),
-            number(claim.ours, claim.unit), null_text(claim), claim.verdict)
+            number(claim.ours, claim.unit), null_text(claim), claim.verdict + agreement(claim))
 
 
 def table(claims):
@@ -174,16 +207,18 @@ def table(claims):
 
 @dataclass(frozen=True)
 class Score:
-    """How many claims are judged, hold, would hold if all systems were equal, and hold that then
-    would not."""
+    """How many claims are judged, hold, would hold if all systems were equal, hold that then would
+    not, and have another verdict with some seed."""
 
     judged: int
     hold: int
     null: int
     beyond: int
+    differ: int
 
 
 def score(claims):
     judged = [c for c in claims if c.holds is not None]
     return Score(len(judged), sum(c.holds for c in judged), sum(c.null_holds for c in judged),
-                 sum(c.holds and not c.null_holds for c in judged))
+                 sum(c.holds and not c.null_holds for c in judged),
+                 sum(c.differs for c in judged))

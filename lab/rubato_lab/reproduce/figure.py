@@ -4,6 +4,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
+from rubato_lab.reproduce import claims
 from rubato_lab.reproduce import simulator as sim
 
 
@@ -91,6 +92,12 @@ def without_missing(figure, policies):
     return replace(figure, lines=there, not_yet=missing + figure.not_yet)
 
 
+def _judged(figure, simulator):
+    """A figure's claims, judged with each seed by itself."""
+    return claims.of_seeds(sim.concurrently([lambda one=one: figure.judge(one)
+                                             for one in simulator.each_seed()]))
+
+
 def simulate(figure, simulator, claims_only=False):
     """Runs a figure's points, unless only its claims are asked for, and its claims at the same
     time."""
@@ -99,9 +106,9 @@ def simulate(figure, simulator, claims_only=False):
         for point in chosen(line.points, simulator.effort.stride):
             places.append((line.name, point.x))
             jobs.append(lambda p=point: simulator.run(p.scenario, p.load, p.rate_rps))
-    jobs.append(lambda: figure.judge(simulator))
-    *runs, claims = sim.concurrently(jobs)
-    drawn = Drawn(figure, {} if claims_only else {line.name: [] for line in figure.lines}, claims)
+    jobs.append(lambda: _judged(figure, simulator))
+    *runs, found = sim.concurrently(jobs)
+    drawn = Drawn(figure, {} if claims_only else {line.name: [] for line in figure.lines}, found)
     for (name, x), run in zip(places, runs):
         drawn.curves[name].append((x, run))
     return drawn

@@ -22,13 +22,14 @@ def checked(found):
 
 
 def _row(name, score):
-    return f"| {name} | {score.judged} | {score.hold} | {score.null} | {score.beyond} |"
+    numbers = (score.judged, score.hold, score.null, score.beyond, score.differ)
+    return f"| {name} | {' | '.join(map(str, numbers))} |"
 
 
 def scores(found):
     """The table that opens the page."""
-    lines = ["| paper | claims | hold | hold under the null model | hold, and not under it |",
-             "|---|---|---|---|---|"]
+    lines = ["| paper | claims | hold | hold under the null model | hold, and not under it | "
+             "differ by seed |", "|---|---|---|---|---|---|"]
     everything = []
     for paper in papers():
         mine = [c for figure in paper.figures for c in found[figure.id].claims]
@@ -37,8 +38,10 @@ def scores(found):
     lines.append(_row("**all**", claims.score(everything)))
     fitted = sum(bool(c.fitted) for c in everything)
     open_ones = sum(c.verdict == claims.NOT_YET for c in everything)
+    apart = sum(any(claim.each for claim in record.claims) for record in found.values())
     lines += ["", f"Not judged: {fitted} numbers that prices were fitted to, {open_ones} that a "
-              "run could not give."]
+              f"run could not give. Whether a verdict differs by seed is known of {apart} of "
+              f"{len(found)} figures."]
     return lines
 
 
@@ -47,16 +50,23 @@ def _cell(text):
 
 
 def _claim(claim):
-    what, paper, held, ours, null, verdict = claims.cells(claim)
-    mark = {claims.HOLDS: "✓", claims.MISSES: "✗"}.get(verdict, verdict)
+    what, paper, held, ours, null, _ = claims.cells(claim)
+    mark = {claims.HOLDS: "✓", claims.MISSES: "✗"}.get(claim.verdict, claim.verdict)
+    mark += claims.agreement(claim)
     if claim.fitted:
         mark += f": {claim.fitted}"
     return f"| {_cell(what)} | {claim.where} | {paper} | {held} | {ours} | {null} | {mark} |"
 
 
+def _seeds(record):
+    if record.seeds == 1:
+        return "1 seed"
+    apart = not record.claims or any(one.each for one in record.claims)
+    return f"{record.seeds} seeds" + ("" if apart else ", judged together")
+
+
 def _figure(figure, record):
-    effort = f"{record.requests / 1e6:g} million requests a run, {record.seeds} " + (
-        "seed" if record.seeds == 1 else "seeds")
+    effort = f"{record.requests / 1e6:g} million requests a run, {_seeds(record)}"
     lines = [f"### {figure.id}: {figure.title}", "", f"{figure.source}. {effort}."]
     if figure.about:
         lines[-1] += f" {figure.about}"

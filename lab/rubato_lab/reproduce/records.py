@@ -22,6 +22,8 @@ class Record:
 
 
 def _rounded(value):
+    if isinstance(value, tuple):
+        return [_rounded(one) for one in value]
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
@@ -37,7 +39,7 @@ def load(path=DATA):
             found[figure] = Record(claims=(), **entry)
         else:
             before = found[figure]
-            claim = Claim(**entry)
+            claim = Claim(**entry | {"each": tuple(entry.get("each", ()))})
             found[figure] = Record(before.requests, before.seeds, (*before.claims, claim))
     return found
 

@@ -2,6 +2,7 @@
 """Runs `rubato sim` and reads its JSON. What was run once is not run again; at most `processes` at
 a time, whatever number of threads asks."""
 
+import copy
 import json
 import subprocess
 import threading
@@ -147,6 +148,16 @@ class Run:
         return found or None
 
 
+class _Pool:
+    """What simulators of several seeds share: runs at a time, and those that are done."""
+
+    def __init__(self, processes):
+        self.slots = threading.BoundedSemaphore(processes)
+        self.lock = threading.Lock()
+        self.done = {}
+        self.runs = 0
+
+
 class Simulator:
     """Thread-safe. `costs_folder` holds what machines.write wrote. Raises SimulatorError."""
 
@@ -155,10 +166,21 @@ class Simulator:
         self.effort = effort
         self._costs_folder = costs_folder
         self._seed = seed
-        self._slots = threading.BoundedSemaphore(processes)
-        self._lock = threading.Lock()
-        self._done = {}
-        self.runs = 0
+        self._pool = _Pool(processes)
+
+    @property
+    def runs(self):
+        """How many commands were run, with every seed."""
+        return self._pool.runs
+
+    def each_seed(self):
+        """A simulator for each seed of the effort, which run as many at a time as this one."""
+        found = []
+        for number in range(self.effort.seeds):
+            one = copy.copy(self)
+            one.effort, one._seed = replace(self.effort, seeds=1), self._seed + number
+            found.append(one)
+        return found
 
     def command(self, scenario, offered):
         requests = scenario.requests or self.effort.requests * scenario.weight
@@ -170,8 +192,8 @@ class Simulator:
 
     def run(self, scenario, load=None, rate_rps=None):
         command = tuple(self.command(scenario, Offered(load, rate_rps)))
-        with self._lock:
-            lock = self._done.setdefault(command, [threading.Lock(), None])
+        with self._pool.lock:
+            lock = self._pool.done.setdefault(command, [threading.Lock(), None])
         with lock[0]:
             if lock[1] is None:
                 lock[1] = Run(self._execute(command))
@@ -182,8 +204,8 @@ class Simulator:
         return {one["name"] for one in self._execute((self.binary, "policies", "--json"))}
 
     def _execute(self, command):
-        with self._slots:
-            self.runs += 1
+        with self._pool.slots:
+            self._pool.runs += 1
             return json_of(command)
 
 
