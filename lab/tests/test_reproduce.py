@@ -14,8 +14,8 @@ from unittest import mock
 
 import fake_sim
 from rubato_lab import style
-from rubato_lab.reproduce import (claims, figure, machines, main, output, page, plot, records,
-                                  simulator, slo)
+from rubato_lab.reproduce import (claims, figure, machines, main, output, page, papers, plot,
+                                  records, simulator, slo)
 
 FAKE = Path(__file__).resolve().with_name("fake_sim.py")
 BINARY = os.environ.get("RUBATO_BINARY")
@@ -255,6 +255,19 @@ class Records(unittest.TestCase):
         together = claims.ratio("x", "1", 2, 1.9)
         kept = {name: records.Record(10**6, 3, (together,)) for name in main.catalogue()}
         self.assertIn("3 seeds, judged together.", "\n".join(page.figures(kept)))
+
+    def test_a_number_that_a_price_was_fitted_to_is_judged_nowhere(self):
+        for paper in papers.papers():
+            found = [c for f in paper.figures for c in records.load()[f.id].claims if c.unit]
+            fitted = {(c.paper, c.unit) for c in found if c.fitted}
+            self.assertEqual([c.what for c in found
+                              if c.holds is not None and (c.paper, c.unit) in fitted], [])
+
+    def test_no_result_is_held_to_a_bound_on_either_side(self):
+        for name, record in records.load().items():
+            least = {c.ours for c in record.claims if c.kind == claims.AT_LEAST}
+            most = {c.ours for c in record.claims if c.kind == claims.AT_MOST}
+            self.assertEqual(least & most - {0.0}, set(), name)
 
     def test_prices_that_were_fitted_are_told_in_their_cost_file(self):
         for record in records.load().values():
