@@ -364,7 +364,12 @@ class CommandLine(unittest.TestCase):
         status, _, err = self.reproduce("synergy-9.9")
         self.assertEqual(status, 2)
         self.assertIn("not 'synergy-9.9'", err)
-        self.assertEqual(self.reproduce("all", "--requests", "0")[0], 2)
+        status, _, err = self.reproduce("all", "--requests", "999")
+        self.assertEqual(status, 2)
+        self.assertIn("--requests takes a whole number from 1000 on, not 999", err)
+        status, _, err = self.reproduce("all", "--seed", "-1")
+        self.assertEqual(status, 2)
+        self.assertIn("--seed takes a whole number from 0 to", err)
 
     def test_a_figure_leaves_csv_svg_and_claims(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,8 @@ from rubato_lab.reproduce import claims, figure, machines, output, page, records
 from rubato_lab.reproduce.papers import catalogue
 
 LIST, ALL = "list", "all"
+LEAST_REQUESTS = 1000  # fewer may leave none to measure after the warm-up
+LAST_SEED = 2**63 - 1  # what `rubato sim` takes, less room for the seeds that follow
 
 
 def parser():
@@ -102,10 +104,12 @@ def main(arguments=None):
     """Exit status: 0 done, whatever the claims; 1 something failed; 2 bad arguments."""
     p = parser()
     options = p.parse_args(arguments)
-    for name in ("requests", "seeds", "processes"):
+    for name, least in (("requests", LEAST_REQUESTS), ("seeds", 1), ("processes", 1)):
         value = getattr(options, name)
-        if value is not None and value < 1:
-            p.error(f"--{name} takes a whole number from 1 on, not {value}")
+        if value is not None and value < least:
+            p.error(f"--{name} takes a whole number from {least} on, not {value}")
+    if not 0 <= options.seed <= LAST_SEED:
+        p.error(f"--seed takes a whole number from 0 to {LAST_SEED}, not {options.seed}")
     if options.page:
         return _kept(lambda: print(page.part(options.page), end=""))
     if options.site:
