@@ -9,13 +9,14 @@ import tomllib
 import unittest
 import xml.dom.minidom
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import fake_sim
 from rubato_lab import style
 from rubato_lab.reproduce import (claims, figure, machines, main, output, page, papers, plot,
-                                  records, simulator, slo)
+                                  probes, records, simulator, slo)
 
 FAKE = Path(__file__).resolve().with_name("fake_sim.py")
 BINARY = os.environ.get("RUBATO_BINARY")
@@ -219,7 +220,8 @@ class Records(unittest.TestCase):
     def test_what_is_kept_is_what_was_found(self):
         found = {"a-1": records.Record(1000, 2, (
                      claims.ratio("x", "1", 2, 1.9),
-                     *claims.of_seeds([[claims.ratio("y", "1", 2, ours)] for ours in (1, 2.0)]))),
+                     *claims.of_seeds([[claims.ratio("y", "1", 2, ours)] for ours in (1, 2.0)])),
+                     (probes.Probe("without y", 1.5, "us"), probes.Probe("z", None))),
                  "a-2": records.Record(1000, 1, ())}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "data.jsonl"
@@ -245,6 +247,12 @@ class Records(unittest.TestCase):
         self.assertIn("what cannot be had", text)
         self.assertIn(f"| **all** | {len(kept)} | {len(kept)} | 0 | {len(kept)} | 0 |",
                       "\n".join(page.scores(kept)))
+
+    def test_the_page_tells_what_isolates_a_cause(self):
+        found = probes.of_seeds([[probes.Probe("no lock", ours, "krps")] for ours in (3, 1, 2)])
+        kept = {name: records.Record(10**6, 3, (), tuple(found)) for name in main.catalogue()}
+        text = "\n".join(page.figures(kept))
+        self.assertIn("| run that isolates a cause | ours |\n|---|---|\n| no lock | 2 krps |", text)
 
     def test_the_page_tells_verdicts_that_differ_by_seed(self):
         found = claims.of_seeds([[claims.ratio("x", "1", 2, ours)] for ours in (1.9, 1.8, 1.0)])
@@ -316,6 +324,18 @@ class Figures(unittest.TestCase):
                 self.assertIn(f"{paper}-{number}", found)
         for one in found.values():
             self.assertTrue("Fig." in one.source and bool(one.lines) == bool(one.panels), one.id)
+
+    def test_a_figure_is_probed_beside_its_claims(self):
+        probed = replace(small_figure(), probe=lambda sim: [
+            probes.Probe("without", sim.run(SCENARIO, 0.9).slowdown())])
+        drawn = figure.simulate(probed, fake(simulator.FULL), claims_only=True)
+        self.assertAlmostEqual(drawn.probes[0].ours, 10)
+        self.assertIn("  without: 10", output.told(drawn))
+
+    def test_a_loser_at_one_load_is_not_less_everywhere(self):
+        self.assertTrue(claims.everywhere("a", "1", (1, 2), (2, 3)).holds)
+        once = claims.everywhere("a", "1", (1, 3, 2), (2, 3, 4))
+        self.assertEqual((round(once.ours, 3), once.holds, once.null_holds), (0.667, False, False))
 
     def test_a_figure_is_judged_with_each_seed(self):
         drawn = figure.simulate(small_figure(), fake(simulator.FULL), claims_only=True)

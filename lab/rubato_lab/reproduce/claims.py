@@ -167,6 +167,14 @@ def of_seeds(found):
     return found[0] if len(found) == 1 else [_joined(one) for one in zip(*found, strict=True)]
 
 
+def everywhere(what, where, lower, higher):
+    """The claim that one system has less than another at every load: ours is the share of the
+    loads at which it does. Both have a number per load; equal ones are not less."""
+    shares = [a < b for a, b in zip(lower, higher, strict=True)]
+    return bound(f"loads at which {what}, share", where, AT_LEAST, 1, sum(shares) / len(shares),
+                 null=0.0)
+
+
 HEADINGS = ("claim", "paper", "held to", "ours", "null", "verdict")
 
 

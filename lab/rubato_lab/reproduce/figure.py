@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
-from rubato_lab.reproduce import claims
+from rubato_lab.reproduce import claims, probes
 from rubato_lab.reproduce import simulator as sim
 
 
@@ -44,9 +44,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """`judge` takes a Simulator and returns Claims. `not_yet` names lines of the paper whose
-    policy does not exist here. `notes` are (topic, words): why claims miss, and what was assumed.
-    Tables and lone numbers have no lines to draw."""
+    """`judge` takes a Simulator and returns Claims, `probe` one and returns Probes. `not_yet` names
+    lines of the paper whose policy does not exist here. `notes` are (topic, words): why claims
+    miss, and what was assumed. Tables and lone numbers have no lines to draw."""
 
     id: str
     title: str
@@ -55,6 +55,7 @@ class Figure:
     lines: tuple
     panels: tuple
     judge: Callable
+    probe: Callable = lambda sim: ()
     not_yet: tuple = ()
     about: str = ""
     notes: tuple = ()
@@ -67,6 +68,7 @@ class Drawn:
     figure: Figure
     curves: dict = field(default_factory=dict)
     claims: list = field(default_factory=list)
+    probes: list = field(default_factory=list)
 
 
 def over_loads(name, scenario, loads, note=""):
@@ -92,23 +94,24 @@ def without_missing(figure, policies):
     return replace(figure, lines=there, not_yet=missing + figure.not_yet)
 
 
-def _judged(figure, simulator):
-    """A figure's claims, judged with each seed by itself."""
-    return claims.of_seeds(sim.concurrently([lambda one=one: figure.judge(one)
-                                             for one in simulator.each_seed()]))
+def _each_seed(use, simulator):
+    """What `use` makes of each seed by itself."""
+    return sim.concurrently([lambda one=one: use(one) for one in simulator.each_seed()])
 
 
 def simulate(figure, simulator, claims_only=False):
-    """Runs a figure's points, unless only its claims are asked for, and its claims at the same
-    time."""
+    """Runs a figure's points, unless only its claims are asked for, and its claims and probes at
+    the same time."""
     jobs, places = [], []
     for line in () if claims_only else figure.lines:
         for point in chosen(line.points, simulator.effort.stride):
             places.append((line.name, point.x))
             jobs.append(lambda p=point: simulator.run(p.scenario, p.load, p.rate_rps))
-    jobs.append(lambda: _judged(figure, simulator))
-    *runs, found = sim.concurrently(jobs)
-    drawn = Drawn(figure, {} if claims_only else {line.name: [] for line in figure.lines}, found)
+    jobs += [lambda: claims.of_seeds(_each_seed(figure.judge, simulator)),
+             lambda: probes.of_seeds(_each_seed(figure.probe, simulator))]
+    *runs, found, probed = sim.concurrently(jobs)
+    drawn = Drawn(figure, {} if claims_only else {line.name: [] for line in figure.lines}, found,
+                  probed)
     for (name, x), run in zip(places, runs):
         drawn.curves[name].append((x, run))
     return drawn

@@ -116,11 +116,45 @@ ALONE_CORES = {"refuse": f"{sum(ALONE_NS.values()) // 2}ns",
 # from another core's cache, as a request that moves (sbb-testbed, cache_transfer: assumed).
 STOLEN_FROM = "250ns"
 SBB_VICTIMS = "sbb-server-victims"
+VICTIMS_NS = (250, 500)
+
+
+def simulated_victims(ns):
+    """SBB's own simulation, with a steal that costs its victim so long."""
+    return f"sbb-simulation-victims-{ns}ns"
+
+
+# Machines that differ from a figure's in one thing, which its probes isolate: no network; what
+# queues move between cores, as `calibrate` may measure it; a NIC that hands to idle cores what has
+# arrived at busy ones; a dispatcher that pays the 1 us of an interrupt (Altocumulus, II-D) itself.
+SYNERGY_NO_NETWORK, SYNERGY_CONCORD_LINES = "synergy-no-network", "synergy-concord-lines"
+AC_SOFTWARE_DIRECT, AC_CENTRAL_PAYS = "altocumulus-software-direct", "altocumulus-central-pays"
 
 
 def _of_leveldb(changes, lock):
     """The machine of `changes` with LevelDB's lock."""
     return {**changes, "critical_sections": {**LEVELDB, "lock": lock}}
+
+
+SIMULATED = {"nic": {"delivery": "polled", "steering": "rss", "burst": 64, "ring_capacity": 65536,
+                     "rule_update": "10us"}, "worker": {"steal": "200ns"}}
+# What arrives at a core lies in its ring until that core polls, or an idle one takes it.
+SOFTWARE = {"nic": {"pcie": "400ns", "delivery": "polled"}, "worker": {"receive": "500ns"}}
+CENTRAL = {"machine": {"dispatcher": "200ns"}, "nic": {"pcie": "400ns"},
+           "dispatcher": {"put_back": "200ns"}, "preemption": CUTS_ALL}
+
+
+def _isolating(concord):
+    """The machines of probes. `concord` are the changes of Concord's."""
+    return {
+        SYNERGY_NO_NETWORK: (SYNERGY, {"machine": {"network_rtt": "0ns"}}),
+        SYNERGY_CONCORD_LINES: (SYNERGY, _of_leveldb(
+            {**concord, "worker": {**COUNTED["worker"], "shared_line": "70ns"}}, "spin")),
+        AC_SOFTWARE_DIRECT: (AC_INT, {**SOFTWARE, "nic": {"pcie": "400ns"}}),
+        AC_CENTRAL_PAYS: (AC_INT, {**CENTRAL, "preemption": {
+            **CUTS_ALL, "send": "1us", "propagation": "0ns", "receive": "0ns"}}),
+        **{simulated_victims(ns): (IDEAL, {**SIMULATED, "worker": {
+            **SIMULATED["worker"], "stolen_from": f"{ns}ns"}}) for ns in VICTIMS_NS}}
 
 
 def derived():
@@ -168,21 +202,17 @@ def derived():
                                 (SBB_SHARED_FAST, {"interrupt": "450ns", "park": "225ns"}))},
         SBB_CALADAN: (SBB, {"machine": SBB_CLIENT, "nic": {"delivery": "direct"}}),
         SBB_SKYLOFT: (SBB, {**by_sbb, "machine": {**SBB_CLIENT, **by_sbb["machine"]}}),
-        SBB_SIMULATION: (IDEAL, {"nic": {"delivery": "polled", "steering": "rss", "burst": 64,
-                                         "ring_capacity": 65536, "rule_update": "10us"},
-                                 "worker": {"steal": "200ns"}}),
+        SBB_SIMULATION: (IDEAL, SIMULATED),
         AC_RSS_MSR: (AC_RSS, {"manager": {"send": "50ns", "receive": "50ns"}}),
-        # What arrives at a core lies in its ring until that core polls, or an idle one takes it.
-        AC_SOFTWARE: (AC_INT, {"nic": {"pcie": "400ns", "delivery": "polled"},
-                               "worker": {"receive": "500ns"}}),
-        AC_CENTRAL: (AC_INT, {"machine": {"dispatcher": "200ns"}, "nic": {"pcie": "400ns"},
-                              "dispatcher": {"put_back": "200ns"}, "preemption": CUTS_ALL}),
+        AC_SOFTWARE: (AC_INT, SOFTWARE),
+        AC_CENTRAL: (AC_INT, CENTRAL),
         CORESYNC_PUBLISHED: (CORESYNC, CREDIT_UPDATE),
         **{name: (CORESYNC, {"worker": ALONE, "cores": ALONE_CORES,
                              "hyperthreads": {**SIBLINGS, "placement": placement}})
            for name, placement in ((CORESYNC_PACKED, "pack"), (CORESYNC_SPREAD, "spread"))},
         CORESYNC_MEMCACHED: (CORESYNC, {"worker": {"receive": "2.37us"}, **CREDIT_UPDATE}),
         **{name: (SYNERGY, {"preemption": prices}) for name, prices in TABLE_5_1.items()},
+        **_isolating(concord),
         **{dispatcher(ns): (IDEAL, {"machine": {"dispatcher": f"{ns}ns"}}) for ns in DISPATCH_NS},
         **{preemption(us): (IDEAL, {"preemption": {"clock": "timer-core", "receive": half[us],
                                                    "propagation": half[us]}})

@@ -86,7 +86,8 @@ def reproduce(chosen, simulation, folder, say, claims_only=False):
 def _keep(drawn, effort, order):
     """Beside the records of other figures."""
     found = records.load()
-    found[drawn.figure.id] = records.Record(effort.requests, effort.seeds, tuple(drawn.claims))
+    found[drawn.figure.id] = records.Record(effort.requests, effort.seeds, tuple(drawn.claims),
+                                            tuple(drawn.probes))
     records.save(found, order)
 
 

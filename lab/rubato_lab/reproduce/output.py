@@ -78,6 +78,9 @@ def told(drawn):
     """Lines for a terminal: the figure, its claims, what is not there yet."""
     figure = drawn.figure
     lines = [f"{figure.id}: {figure.title} ({figure.source})", "", *claims.table(drawn.claims)]
+    if drawn.probes:
+        lines += ["", "runs that isolate a cause:",
+                  *(f"  {probe.what}: {probe.text}" for probe in drawn.probes)]
     remarks = [f"  {c.what}: {c.remark}" for c in drawn.claims if c.remark]
     if remarks:
         lines += ["", "remarks:", *remarks]

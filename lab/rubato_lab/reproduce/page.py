@@ -73,6 +73,9 @@ def _figure(figure, record):
     if record.claims:
         lines += ["", "| claim | source | paper | held to | ours | null | |",
                   "|---|---|---|---|---|---|---|", *map(_claim, record.claims)]
+    if record.probes:
+        lines += ["", "| run that isolates a cause | ours |", "|---|---|",
+                  *(f"| {_cell(probe.what)} | {probe.text} |" for probe in record.probes)]
     if figure.notes:
         lines += ["", *(f"- *{topic}*: {words}" for topic, words in figure.notes)]
     if figure.not_yet:

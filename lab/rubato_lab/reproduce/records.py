@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The claims of runs, kept as lines of JSON: docs/reproduction.jsonl, from which the page is made.
-A figure is a line with its effort, followed by a line for each of its claims."""
+A figure is a line with its effort, followed by a line for each of its claims and probes."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from rubato_lab.options import ROOT
 from rubato_lab.reproduce.claims import Claim
+from rubato_lab.reproduce.probes import Probe
 
 DATA = ROOT / "docs/reproduction.jsonl"
 DIGITS = 6
@@ -19,6 +20,7 @@ class Record:
     requests: int
     seeds: int
     claims: tuple
+    probes: tuple = ()
 
 
 def _rounded(value):
@@ -37,10 +39,12 @@ def load(path=DATA):
         figure = entry.pop("figure")
         if "requests" in entry:
             found[figure] = Record(claims=(), **entry)
+        elif "probe" in entry:
+            probe = Probe(entry.pop("probe"), **entry)
+            found[figure] = replace(found[figure], probes=(*found[figure].probes, probe))
         else:
-            before = found[figure]
             claim = Claim(**entry | {"each": tuple(entry.get("each", ()))})
-            found[figure] = Record(before.requests, before.seeds, (*before.claims, claim))
+            found[figure] = replace(found[figure], claims=(*found[figure].claims, claim))
     return found
 
 
@@ -59,4 +63,6 @@ def save(records, order, path=DATA):
             kept = {key: _rounded(value) for key, value in asdict(claim).items()
                     if key in ("paper", "ours") or value != plain[key]}
             lines.append(_line(figure, kept))
+        lines += [_line(figure, {"probe": probe.what, "ours": _rounded(probe.ours),
+                                 "unit": probe.unit}) for probe in record.probes]
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")

@@ -28,7 +28,8 @@ def _figure(figure, record):
             "about": figure.about, "axis": figure.x_axis,
             "panels": [panel.y_axis for panel in figure.panels],
             "requests": record.requests, "seeds": record.seeds, "claims": rows,
-            "notes": list(figure.notes), "missing": list(figure.not_yet),
+            "notes": [*figure.notes, *((probe.what, probe.text) for probe in record.probes)],
+            "missing": list(figure.not_yet),
             "lines": [_line(line) for line in figure.lines]}
 
 
