@@ -340,6 +340,10 @@ class Figures(unittest.TestCase):
     def test_a_figure_is_judged_with_each_seed(self):
         drawn = figure.simulate(small_figure(), fake(simulator.FULL), claims_only=True)
         self.assertEqual([len(one.each) for one in drawn.claims], [3])
+        file = io.StringIO()
+        output.write_claims(drawn, file)
+        row, = csv.DictReader(io.StringIO(file.getvalue()))
+        self.assertEqual(row["each_seed"], "10 10 10")
 
     def test_claims_alone_draw_nothing(self):
         drawn = figure.simulate(small_figure(), InMemory(), claims_only=True)

@@ -51,11 +51,11 @@ def write_csv(drawn, file):
 def write_claims(drawn, file):
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["figure", "claim", "source", "kind", "paper", "tolerance", "ours", "null",
-                     "unit", "verdict", "null_holds", "remark"])
+                     "unit", "verdict", "null_holds", "remark", "each_seed"])
     for c in drawn.claims:
         writer.writerow([drawn.figure.id, c.what, c.where, c.kind.strip() or "equals",
                          _cell(c.paper), _cell(c.tolerance), _cell(c.ours), _cell(c.null), c.unit,
-                         c.verdict, _cell(c.null_holds), c.remark])
+                         c.verdict, _cell(c.null_holds), c.remark, " ".join(map(_cell, c.each))])
 
 
 def save(drawn, folder):
