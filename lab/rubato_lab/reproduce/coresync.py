@@ -262,6 +262,7 @@ MISSING = (
     ("Fig. 2", "the architecture: nothing to measure"),
     ("II-B, 436 credits", "an example of the text, for four cores that are not simulated"),
     ("Fig. 7, throughput", "the text gives no relation of throughputs"),
+    ("IV-A, 1.2, 4 and 3.5 Mrps", "capacities for which the machines' prices were chosen"),
 )
 
 
