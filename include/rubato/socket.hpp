@@ -10,8 +10,9 @@
 //   auto line = socket->read_until('\n', 50ms);
 //
 // Threads: any task or thread; one reads and one writes at a time. Errors come as one line; a
-// deadline that has passed says so, and leaves what was read before for the next call. A task that
-// is to end gets Cancelled, as from every wait.
+// deadline that has passed says so, and leaves what was read before for the next call. Each call
+// into the kernel is a checkpoint, too, since the other end may be so fast that none has to wait:
+// a task that is to end gets Cancelled, as from every wait.
 #pragma once
 
 #include <fcntl.h>
@@ -33,6 +34,7 @@
 #include <system_error>
 #include <utility>
 
+#include <rubato/feedback.hpp>
 #include <rubato/status.hpp>
 #include <rubato/wait.hpp>
 
@@ -92,11 +94,11 @@ class Socket {
   }
 
   // Up to the first `end`, which is part of the result. An error if the other end stops before, or
-  // after `most` bytes without it.
+  // if it is not among the first `most` bytes, which are left unread.
   Result<std::string> read_until(char end, Deadline deadline = {}, size_t most = size_t{1} << 20) {
     for (size_t looked = 0;;) {
       const size_t at = unread_.find(end, looked);
-      if (at != std::string::npos) return take(at + 1);
+      if (at < most) return take(at + 1);
       looked = unread_.size();
       if (looked >= most) return Error{"read: " + std::to_string(most) + " bytes without an end"};
       if (Status more = fill(deadline); !more) return Error{more.error()};
@@ -106,6 +108,7 @@ class Socket {
   // Writes all bytes.
   Status write(std::string_view bytes, Deadline deadline = {}) {
     while (!bytes.empty()) {
+      checkpoint();
       const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (n >= 0) {
         bytes.remove_prefix(static_cast<size_t>(n));
@@ -175,6 +178,7 @@ class Socket {
 
   Result<size_t> receive(void* to, size_t size, Deadline deadline) {
     for (;;) {
+      checkpoint();
       const ssize_t n = ::recv(fd_, to, size, 0);
       if (n >= 0) return static_cast<size_t>(n);
       if (const int error = wait_after_error(POLLIN, deadline); error != 0) {

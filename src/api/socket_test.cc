@@ -167,6 +167,18 @@ TEST_P(Sockets, a_deadline_ends_a_read_and_the_next_one_goes_on) {
   EXPECT_EQ(text, "half whole\n");
 }
 
+TEST_P(Sockets, a_line_that_is_too_long_is_an_error_and_stays) {
+  std::array<int, 2> ends;
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  result_of([&] {
+    Socket socket(ends[0]);
+    Socket other(ends[1]);
+    EXPECT_TRUE(other.write("12345\n"));
+    EXPECT_EQ(socket.read_until('\n', 10s, 5).error(), "read: 5 bytes without an end");
+    EXPECT_EQ(*socket.read_until('\n', 10s, 6), "12345\n");
+  });
+}
+
 TEST_P(Sockets, errors_are_told) {
   result_of([&] {
     uint16_t free_port = 0;
@@ -219,6 +231,34 @@ TEST_P(Sockets, a_cancellation_ends_a_read) {
   run_until([&] { return reads.load(); });
   cancellation.cancel();
   run_until([&] { return outcome >= 0; });
+  EXPECT_EQ(outcome, static_cast<int>(Outcome::kCancelled));
+}
+
+// Neither end ever has to wait.
+TEST_P(Sockets, calls_that_need_not_wait_are_checkpoints) {
+  std::array<int, 2> ends;
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  const Cancellation cancellation;
+  std::atomic<int> outcome{-1};
+  std::atomic<bool> other_ran{false};
+  executor().execute(
+      [&] {
+        Socket here(ends[0]);
+        Socket there(ends[1]);
+        const auto give_up = std::chrono::steady_clock::now() + 10s;
+        while (std::chrono::steady_clock::now() < give_up) {
+          EXPECT_TRUE(here.write("ping"));
+          EXPECT_EQ(*there.read_exactly(4), "ping");
+        }
+      },
+      {.is_long = true, .cancellation = cancellation},
+      [&](Outcome told) { outcome = static_cast<int>(told); });
+  executor().execute([&] {
+    other_ran = outcome < 0;
+    cancellation.cancel();
+  });
+  run_until([&] { return outcome >= 0; });
+  EXPECT_TRUE(other_ran);
   EXPECT_EQ(outcome, static_cast<int>(Outcome::kCancelled));
 }
 
