@@ -9,8 +9,8 @@
 //   socket->write("GET / HTTP/1.0\r\n\r\n", 1s);
 //
 // Threads: any task or thread, one at a time. Errors come as one line. After a deadline that has
-// passed in a write or in the handshake the connection is of no more use. A task that is to end
-// gets Cancelled, as from every wait.
+// passed in a write or in the handshake the connection is of no more use. Each call of OpenSSL is a
+// checkpoint, too: a task that is to end gets Cancelled, as from every wait.
 #pragma once
 
 #include <openssl/err.h>
@@ -24,6 +24,7 @@
 #include <string_view>
 #include <utility>
 
+#include <rubato/feedback.hpp>
 #include <rubato/socket.hpp>
 #include <rubato/status.hpp>
 #include <rubato/wait.hpp>
@@ -52,24 +53,34 @@ class TlsSocket {
   // At least one byte and at most `size`; 0 = the other end has written its last.
   Result<size_t> read(void* to, size_t size, Deadline deadline = {}) {
     size_t count = 0;
-    const Status done = run([&] { return SSL_read_ex(ssl_.get(), to, size, &count); }, deadline);
+    const auto step = [&] {
+      const int got = SSL_read_ex(ssl_.get(), to, size, &count);
+      return SSL_get_error(ssl_.get(), got) == SSL_ERROR_ZERO_RETURN ? 1 : got;
+    };
+    const Status done = run(step, deadline);
     if (!done) return Error{"read: " + done.error()};
     return count;
   }
 
   // Writes all bytes.
   Status write(std::string_view bytes, Deadline deadline = {}) {
-    size_t count = 0;
-    if (bytes.empty()) return Done{};
-    const Status done = run(
-        [&] { return SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count); }, deadline);
-    return done ? done : Error{"write: " + done.error()};
+    while (!bytes.empty()) {  // once, unless the context allows partial writes
+      size_t count = 0;
+      const Status done = run(
+          [&] { return SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count); }, deadline);
+      if (!done) return Error{"write: " + done.error()};
+      bytes.remove_prefix(count);
+    }
+    return Done{};
   }
 
-  // Tells the other end that nothing follows.
-  void end_writing() {
-    ERR_clear_error();
-    SSL_shutdown(ssl_.get());
+  // Tells the other end that nothing follows, which waits until there is room for it.
+  void end_writing(Deadline deadline = {}) {
+    const auto step = [&] {
+      const int sent = SSL_shutdown(ssl_.get());
+      return sent == 0 ? 1 : sent;  // 0: the other end may still write
+    };
+    static_cast<void>(run(step, deadline));
   }
   SSL* ssl() const { return ssl_.get(); }
 
@@ -108,12 +119,13 @@ class TlsSocket {
   template <class Call>
   Status run(Call&& call, Deadline deadline) {
     for (;;) {
+      checkpoint();
       ERR_clear_error();
       const int done = call();
       if (done == 1) return Done{};
       short events = 0;
       switch (SSL_get_error(ssl_.get(), done)) {
-        case SSL_ERROR_ZERO_RETURN: return Done{};
+        case SSL_ERROR_ZERO_RETURN: return Error{"the other end has closed"};
         case SSL_ERROR_WANT_READ: events = POLLIN; break;
         case SSL_ERROR_WANT_WRITE: events = POLLOUT; break;
         default: return Error{reason()};

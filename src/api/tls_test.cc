@@ -2,11 +2,13 @@
 //
 // TLS between tasks of one worker.
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -137,6 +139,97 @@ TEST_F(TlsSockets, a_handshake_ends_at_its_deadline) {
     return tls ? std::string() : tls.error();
   });
   EXPECT_EQ(asked.get(), "TLS: the deadline has passed");
+}
+
+// What a peer says in the open, before it has shown its certificate.
+TEST_F(TlsSockets, a_handshake_that_the_other_end_closes_has_failed) {
+  auto closed = executor_->submit([&] {
+    Socket other = accept();
+    std::array<char, 1> hello;
+    EXPECT_TRUE(other.read(hello.data(), 1, 10s));
+    EXPECT_TRUE(other.write({"\x15\x03\x03\0\x02\x01\0", 7}));  // alert: close_notify
+    static_cast<void>(other.read_until('\0', 10s));
+  });
+  auto asked = executor_->submit([&] {
+    auto tls = TlsSocket::connect("localhost", port_, client_.get(), 10s);
+    return tls ? std::string() : tls.error();
+  });
+  EXPECT_EQ(asked.get(), "TLS: the other end has closed");
+  closed.get();
+}
+
+TEST_F(TlsSockets, a_write_after_the_other_end_has_left_is_an_error) {
+  rubato::Semaphore left;
+  auto served = executor_->submit([&] {
+    Socket socket = accept();
+    const linger at_once{1, 0};
+    ::setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    auto tls = TlsSocket::accept(std::move(socket), server_.get(), 10s);
+    ASSERT_TRUE(tls) << tls.error();
+    tls->end_writing();
+    std::array<char, 1> byte;
+    EXPECT_EQ(*tls->read(byte.data(), 1, 10s), 1u);
+  });
+  auto asked = executor_->submit([&] {
+    auto tls = TlsSocket::connect("localhost", port_, client_.get(), 10s);
+    EXPECT_TRUE(tls) << tls.error();
+    std::array<char, 1> byte;
+    EXPECT_EQ(*tls->read(byte.data(), 1, 10s), 0u);
+    EXPECT_TRUE(tls->write("x", 10s));
+    left.acquire();
+    return tls->write("y", 10s).ok();
+  });
+  served.get();
+  left.release();
+  EXPECT_FALSE(asked.get());
+}
+
+TEST_F(TlsSockets, all_is_written_where_the_context_allows_partial_writes) {
+  constexpr size_t kBytes = 100'000;
+  SSL_CTX_set_mode(client_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE);
+  auto served = executor_->submit([&] {
+    auto tls = TlsSocket::accept(accept(), server_.get());
+    std::array<char, 4096> bytes;
+    size_t all = 0;
+    while (const size_t n = *tls->read(bytes.data(), bytes.size(), 10s)) all += n;
+    return all;
+  });
+  auto asked = executor_->submit([&] {
+    auto tls = TlsSocket::connect("localhost", port_, client_.get(), 10s);
+    EXPECT_TRUE(tls->write(std::string(kBytes, 'x'), 10s));
+    tls->end_writing();
+  });
+  asked.get();
+  EXPECT_EQ(served.get(), kBytes);
+}
+
+// A pair of local sockets counts what is in it exactly.
+TEST_F(TlsSockets, the_end_of_writing_waits_for_room) {
+  std::array<int, 2> ends;
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  rubato::Semaphore full;
+  auto served = executor_->submit([&] {
+    auto tls = TlsSocket::accept(Socket(ends[0]), server_.get(), 10s);
+    ASSERT_TRUE(tls) << tls.error();
+    int room = 0;
+    socklen_t size = sizeof room;
+    ::getsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room, &size);
+    for (int held = 0; held < room; ::ioctl(ends[0], SIOCOUTQ, &held)) {
+      EXPECT_TRUE(tls->write(std::string(1500, 'x'), 10s));
+    }
+    full.release();
+    tls->end_writing(10s);
+  });
+  const std::unique_ptr<SSL, void (*)(SSL*)> slow(SSL_new(client_.get()), &SSL_free);
+  SSL_set_fd(slow.get(), ends[1]);
+  ASSERT_EQ(SSL_connect(slow.get()), 1);
+  full.acquire();
+  std::array<char, 4096> bytes;
+  int n = 1;
+  while (n > 0) n = SSL_read(slow.get(), bytes.data(), bytes.size());
+  EXPECT_EQ(SSL_get_error(slow.get(), n), SSL_ERROR_ZERO_RETURN);
+  served.get();
+  ::close(ends[1]);
 }
 
 }  // namespace
