@@ -17,7 +17,8 @@
 //     }
 //   };
 //
-// A call's deadline and cancellation become the task's, which ends at its next checkpoint or wait.
+// A call's deadline, if it is before that of the attributes, and its cancellation, whatever theirs,
+// become the task's, which ends at its next checkpoint or wait.
 // read() and write() of streams wait without holding a worker (<rubato/wait.hpp>). Stop the server
 // (grpc::Server::Shutdown), then the executor.
 #pragma once
@@ -39,6 +40,27 @@ namespace rubato::inline v1 {
 
 namespace detail {
 
+// One operation at a time, which the task begins and awaits, and whose end a thread of gRPC tells.
+// If the task was told to end while it waited, the operation stays underway.
+class GrpcOperation {
+ public:
+  bool is_underway() const { return underway_; }
+  void begin() { underway_ = true; }
+  void end(bool ok) {
+    ok_ = ok;
+    ended_.release();
+  }
+  bool wait() {
+    underway_ = !ended_.acquire();
+    return !underway_ && ok_;
+  }
+
+ private:
+  bool underway_ = false;  // the task's
+  bool ok_ = false;        // ordered by the semaphore
+  Semaphore ended_;
+};
+
 // One call, from its arrival until gRPC has no more use for it. The task and a write that it has
 // begun hold it open; whoever lets go last tells the client how the task has ended, which also ends
 // a read.
@@ -59,7 +81,7 @@ class GrpcCall : public Reactor {
     if (outcome != Outcome::kFinished) {
       status_ = grpc::Status(code_of(outcome), TaskError(outcome).what());
     }
-    if (writing_) context_->TryCancel();
+    if (writing_.is_underway()) context_->TryCancel();
     let_go();
   }
 
@@ -67,12 +89,8 @@ class GrpcCall : public Reactor {
   void OnDone() override { delete this; }
 
  protected:
-  void begin_write() {
-    writing_ = true;
-    open_.fetch_add(1, std::memory_order_relaxed);
-  }
-  // For the task, once it knows; gRPC's thread may still have to let go.
-  void end_write() { writing_ = false; }
+  GrpcOperation& writing() { return writing_; }
+  void hold_open() { open_.fetch_add(1, std::memory_order_relaxed); }
   // What the others did before they let go is seen by the last.
   void let_go() {
     if (open_.fetch_sub(1, std::memory_order_acq_rel) == 1) this->Finish(status_);
@@ -93,25 +111,8 @@ class GrpcCall : public Reactor {
   grpc::CallbackServerContext* const context_;
   const Cancellation cancellation_;
   grpc::Status status_;
-  bool writing_ = false;  // the task's
+  GrpcOperation writing_;
   std::atomic<int> open_{1};
-};
-
-// The end of an operation, told by a thread of gRPC and awaited by the task.
-class GrpcOperation {
- public:
-  void end(bool ok) {
-    ok_ = ok;
-    ended_.release();
-  }
-  bool wait() {
-    ended_.acquire();
-    return ok_;
-  }
-
- private:
-  bool ok_ = false;  // ordered by the semaphore
-  Semaphore ended_;
 };
 
 // Messages stay in the call, as gRPC may still use them when the task was told to end.
@@ -123,16 +124,18 @@ class GrpcReading : public Base {
   // The next message; nothing: the client has sent its last one, or is gone.
   std::optional<Message> read() {
     checkpoint();
+    if (reading_.is_underway()) return std::nullopt;
+    reading_.begin();
     this->StartRead(&message_);
-    if (!operation_.wait()) return std::nullopt;
+    if (!reading_.wait()) return std::nullopt;
     return std::move(message_);
   }
 
-  void OnReadDone(bool ok) override { operation_.end(ok); }
+  void OnReadDone(bool ok) override { reading_.end(ok); }
 
  private:
   Message message_;
-  GrpcOperation operation_;
+  GrpcOperation reading_;
 };
 
 template <class Base, class Message>
@@ -144,22 +147,21 @@ class GrpcWriting : public Base {
   // the client is gone.
   bool write(Message message) {
     checkpoint();
+    if (this->writing().is_underway()) return false;
     message_ = std::move(message);
-    this->begin_write();
+    this->hold_open();
+    this->writing().begin();
     this->StartWrite(&message_);
-    const bool ok = operation_.wait();
-    this->end_write();
-    return ok;
+    return this->writing().wait();
   }
 
   void OnWriteDone(bool ok) override {
-    operation_.end(ok);
+    this->writing().end(ok);
     this->let_go();
   }
 
  private:
   Message message_;
-  GrpcOperation operation_;
 };
 
 // The time that a call has left, at least 1 ns; 0 = it has no deadline.
@@ -176,7 +178,9 @@ Call* run_call(Executor& executor, grpc::CallbackServerContext* context,
                TaskAttributes attributes, F&& handle) {
   auto* const call = new Call(context);
   attributes.cancellation = call->cancellation();
-  attributes.deadline = time_left(*context);
+  const std::chrono::nanoseconds left = time_left(*context);
+  const bool own = attributes.deadline.count() != 0;
+  if (left.count() != 0 && (!own || left < attributes.deadline)) attributes.deadline = left;
   const std::optional<Overloaded> refused = executor.try_execute(
       [call, handle = std::forward<F>(handle)]() mutable { call->set_status(handle(*call)); },
       attributes,
@@ -203,8 +207,9 @@ grpc::ServerUnaryReactor* run_unary(Executor& executor, grpc::CallbackServerCont
 
 // The same for streams: handle(stream), where `std::optional<Request> stream.read()` has the next
 // message, nothing after the last one, and `bool stream.write(Response)` is false once the client
-// is gone. Both wait, and throw Cancelled once the call is cancelled or its deadline has passed.
-// One read and one write at a time, in the task; none after the handler has returned.
+// is gone. Both wait, and throw Cancelled once the call is cancelled or its deadline has passed;
+// while the stack is unwound they return nothing and false instead. One read and one write at a
+// time, in the task; none after the handler has returned.
 template <class Response, class F>
 grpc::ServerWriteReactor<Response>* run_server_stream(Executor& executor,
                                                       grpc::CallbackServerContext* context,

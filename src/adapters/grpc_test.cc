@@ -21,6 +21,18 @@ namespace {
 
 using namespace rubato_examples;
 
+// What a clean-up does in a handler that is told to end while it waits for a message.
+template <class Stream>
+struct SaysGoodbye {
+  ~SaysGoodbye() {
+    if (std::uncaught_exceptions() == 0 || !rubato::this_task::is_cancelled()) return;
+    EXPECT_FALSE(stream.read());
+    EXPECT_FALSE(stream.write({}));
+    EXPECT_FALSE(stream.write({}));
+  }
+  Stream& stream;
+};
+
 enum Type : uint32_t { kEcho = 1, kCompute = 2, kCount = 3, kSum = 4, kChat = 5 };
 
 // Compute goes on until it is let go or told to end.
@@ -39,7 +51,8 @@ class Service final : public Work::CallbackService {
   }
   grpc::ServerUnaryReactor* Compute(grpc::CallbackServerContext* context, const Steps*,
                                     Result* reply) override {
-    return rubato::run_unary(executor_, context, {.type = kCompute}, [this, reply] {
+    return rubato::run_unary(executor_, context, {.type = kCompute, .deadline = compute_deadline},
+                             [this, reply] {
       started = true;
       while (goes_on) rubato::checkpoint();
       reply->set_value(7);
@@ -72,6 +85,7 @@ class Service final : public Work::CallbackService {
   }
   grpc::ServerBidiReactor<Text, Text>* Chat(grpc::CallbackServerContext* context) override {
     return rubato::run_bidi<Text, Text>(executor_, context, {.type = kChat}, [](auto& stream) {
+      const SaysGoodbye<std::remove_reference_t<decltype(stream)>> at_the_end{stream};
       while (auto text = stream.read()) {
         if (text->text() == "throw") throw 1;
         stream.write(std::move(*text));
@@ -82,6 +96,7 @@ class Service final : public Work::CallbackService {
 
   std::atomic<bool> started{false};
   std::atomic<bool> goes_on{true};
+  std::chrono::nanoseconds compute_deadline{};
   std::atomic<uint64_t> written{0};
 
  private:
@@ -183,6 +198,16 @@ TEST_F(GrpcTest, a_task_ends_at_the_deadline_of_its_call) {
   while (executor_->unfinished() > 0) EXPECT_TRUE(echo("meanwhile").ok());
 }
 
+TEST_F(GrpcTest, the_earlier_deadline_of_method_and_call_counts) {
+  serve(100);
+  service_->compute_deadline = std::chrono::milliseconds(10);
+  grpc::ClientContext without;
+  EXPECT_EQ(compute(without).get().error_code(), grpc::DEADLINE_EXCEEDED);
+  grpc::ClientContext later;
+  later.set_deadline(std::chrono::system_clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(compute(later).get().error_code(), grpc::DEADLINE_EXCEEDED);
+}
+
 TEST_F(GrpcTest, what_the_executor_cannot_take_is_refused) {
   serve(1);
   grpc::ClientContext context;
@@ -234,6 +259,16 @@ TEST_F(GrpcTest, a_client_s_stream_is_read_to_its_end) {
   EXPECT_TRUE(stream->WritesDone());
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_EQ(reply.value(), 5050u);
+}
+
+// gRPC ends the process if it is given two reads, or two writes, at once.
+TEST_F(GrpcTest, a_chat_that_is_told_to_end_may_not_begin_another_read_or_write) {
+  serve(100);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  const auto chat = stub_->Chat(&context);
+  EXPECT_EQ(chat->Finish().error_code(), grpc::DEADLINE_EXCEEDED);
+  while (executor_->unfinished() > 0) EXPECT_TRUE(echo("meanwhile").ok());
 }
 
 // One worker serves chats that wait for their clients, and calls meanwhile.
