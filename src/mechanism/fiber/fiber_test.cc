@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "mechanism/cpu/process_memory.h"
 #include "mechanism/queue/mpmc_queue.h"
 
 namespace rubato {
@@ -103,6 +104,20 @@ TEST_F(FiberTest, stack_is_reused_after_frames_were_abandoned) {
   EXPECT_EQ(pair.sum, 1000u);
   fiber_finish(fiber);
   pool_.give(stack);
+}
+
+// Under a sanitizer too, whose shadow of all these stacks has 128 MiB.
+TEST_F(FiberTest, what_a_fiber_does_not_reach_of_its_stack_takes_no_memory) {
+  constexpr uint32_t kFibers = 64;
+  const uint64_t before = process_memory().resident_bytes;
+  {
+    StackPool pool(size_t{16} << 20, kFibers);
+    std::deque<Task> tasks;
+    for (uint32_t i = 0; i < kFibers; ++i) {
+      EXPECT_FALSE(tasks.emplace_back(pool, [](Task&) {}).resume(thread_));
+    }
+  }
+  EXPECT_LT(process_memory().resident_bytes, before + (uint64_t{32} << 20));
 }
 
 TEST_F(FiberTest, millions_of_switches_between_many_fibers) {

@@ -63,7 +63,7 @@ StackPool::~StackPool() {
   RUBATO_CHECK(caches_ == nullptr);
   if (region_ == nullptr) return;
   forget_stack_region(reinterpret_cast<uintptr_t>(region_));
-  sanitizer::forget_stack(region_, stride_bytes() * capacity_);
+  sanitizer::forget_stack(region_, stride_bytes() * carved_);
   RUBATO_CHECK(munmap(region_, stride_bytes() * capacity_) == 0);
 }
 
