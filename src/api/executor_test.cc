@@ -11,6 +11,7 @@
 #include <coroutine>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -1089,6 +1090,40 @@ TEST(ExecutorInC, a_function_and_its_end_get_the_pointer) {
   rubato_executor_stop(executor);
   EXPECT_EQ(rubato_executor_join(executor), RUBATO_OK);
   rubato_executor_destroy(executor);
+}
+
+// Goes after the static objects of the library, and submits tasks even then: one that is late, and
+// one that waits until it is cancelled.
+class LastObject {
+ public:
+  ~LastObject() {
+    if (executor == nullptr) return;
+    const Cancellation cancellation;
+    executor->execute([] { rubato::sleep_for(1h); }, {.cancellation = cancellation},
+                      [this](Outcome outcome) { cancelled_ = outcome == Outcome::kCancelled; });
+    executor->execute([] {}, {.deadline = -1ns},
+                      [this](Outcome outcome) { late_ = outcome == Outcome::kExpired; });
+    std::this_thread::sleep_for(20ms);
+    cancellation.cancel();
+    for (int i = 0; i < 5'000 && !(cancelled_ && late_); ++i) std::this_thread::sleep_for(1ms);
+    ::_exit(cancelled_ && late_ ? 0 : 1);
+  }
+
+  Executor* executor = nullptr;
+
+ private:
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> late_{false};
+};
+[[gnu::init_priority(101)]] LastObject g_last;
+
+TEST(ExecutorDeathTest, tasks_run_while_the_program_exits) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto leave = [] {
+    g_last.executor = new Executor(make());
+    std::exit(2);
+  };
+  EXPECT_EXIT(leave(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -16,23 +16,31 @@ class TaskSession final : public Session {
   }
 };
 
-TaskSession g_session;
-ReplyBuffer g_no_reply;  // stays empty
+// Never destroyed: workers may still have tasks when the program ends by exit().
+template <class T>
+union Lasting {
+  Lasting() : value() {}
+  ~Lasting() {}
+  T value;
+};
+
+Lasting<TaskSession> g_session;
+Lasting<ReplyBuffer> g_no_reply;  // stays empty
 constinit const std::atomic<ClientState> g_wanted{ClientState::kOpen};
 
 }  // namespace
 
 void Task::renew() {
   static_cast<Request&>(*this) = Request();
-  session = &g_session;
-  reply = &g_no_reply;
+  session = &g_session.value;
+  reply = &g_no_reply.value;
   client = &g_wanted;
   argument = closure;
   trace = 0;
 }
 
 Task* as_task(Request* request) {
-  const bool is_task = request != nullptr && request->session == &g_session;
+  const bool is_task = request != nullptr && request->session == &g_session.value;
   return is_task ? static_cast<Task*>(request) : nullptr;
 }
 
