@@ -9,10 +9,13 @@
 //
 // Handlers are tasks: they may call checkpoints, and a long one never blocks a short one. What the
 // handlers of one strand share is safe, since a strand starts its next handler when the one before
-// has ended, suspended or not. Asio cannot be told that there is too much to do, so handlers are
-// continuations: max_tasks does not bound them, and a stop that still waits runs them. Handlers
-// that come later, that Overload::kAqm refuses or that a stop gives up are destroyed without a
-// call, with the context at the latest. Bound the work where it is accepted.
+// has ended, suspended or not. Do not ask strand.running_in_this_thread() where handlers switch at
+// checkpoints or wait: Asio notes strands by thread, and such a handler leaves the note to others
+// and moves on without it. Under kSignal and kTimer the answer is right. Asio cannot be told that
+// there is too much to do, so handlers are continuations: max_tasks does not bound them, and a stop
+// that still waits runs them. Handlers that come later, that Overload::kAqm refuses or that a stop
+// gives up are destroyed without a call, with the context at the latest. Bound the work where it is
+// accepted.
 #pragma once
 
 #include <boost/asio/execution.hpp>
