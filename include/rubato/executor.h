@@ -115,10 +115,11 @@ rubato_executor* rubato_executor_create(const rubato_executor_options* options,
 // number of times; does not block; safe in a signal handler.
 void rubato_executor_stop(rubato_executor* executor);
 
-// Blocks until a stop is over. Returns RUBATO_OK, or RUBATO_DRAIN_LIMIT when tasks were given up.
-// Any thread but a worker. With `in_loop`, as in rubato_executor_destroy, the loops that the caller
-// has run, and those that no thread has, run meanwhile; the threads of the others run them until
-// RUBATO_LOOP_STOPPED. What a loop has that runs no more is given up at the drain limit.
+// Blocks until a stop is over. Returns RUBATO_OK, or RUBATO_DRAIN_LIMIT when tasks were given up;
+// RUBATO_ERROR at once in a task of this executor or a callback of one. Any thread. With `in_loop`,
+// as in rubato_executor_destroy, the loops that the caller has run, and those that no thread has,
+// run meanwhile; the threads of the others run them until RUBATO_LOOP_STOPPED. What a loop has that
+// runs no more is given up at the drain limit.
 int rubato_executor_join(rubato_executor* executor);
 
 // Once a stop is over, ends as cancelled the tasks that it has given up, continuations that came
@@ -127,8 +128,9 @@ int rubato_executor_join(rubato_executor* executor);
 // with it.
 void rubato_executor_end_left(rubato_executor* executor);
 
-// Stops, joins, ends what is left and frees the executor; null is allowed. Any thread but a worker,
-// while no thread is in another call with it.
+// Stops, joins, ends what is left and frees the executor; null is allowed. Any thread, while no
+// thread is in another call with it; in a task of this executor or a callback of one it ends the
+// process with a line, as it would wait for itself.
 void rubato_executor_destroy(rubato_executor* executor);
 
 // With `in_loop` only. rubato_executor_run_loop runs tasks of loop 0 .. workers - 1 for about

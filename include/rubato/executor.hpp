@@ -395,8 +395,9 @@ class Executor : public Recorded<Executor, rubato_executor_trace, rubato_executo
 
   // Takes no new tasks and finishes those that it has, until Options::drain_limit. Does not block.
   void stop() noexcept { rubato_executor_stop(c_.get()); }
-  // Blocks until a stop is over; true: every task has ended. Not on a worker. The destructor stops
-  // and joins. With `in_loop` the caller's loops run meanwhile, and those that no thread has run.
+  // Blocks until a stop is over; true: every task has ended. False at once in one of its own tasks.
+  // The destructor stops and joins, and ends the process with a line in one of them. With `in_loop`
+  // the caller's loops run meanwhile, and those that no thread has run.
   bool join() { return rubato_executor_join(c_.get()) == RUBATO_OK; }
   // Once a stop is over, ends the tasks that it has given up and continuations that came later,
   // for what they hold; the destructor does so too. No other thread uses the executor.

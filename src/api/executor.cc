@@ -274,7 +274,9 @@ rubato_executor* rubato_executor_create(const rubato_executor_options* options,
 void rubato_executor_stop(rubato_executor* executor) { executor->tasks().stop(); }
 
 int rubato_executor_join(rubato_executor* executor) {
-  return executor->tasks().join() ? RUBATO_OK : RUBATO_DRAIN_LIMIT;
+  Executor& tasks = executor->tasks();
+  if (runs_here(tasks)) return RUBATO_ERROR;
+  return tasks.join() ? RUBATO_OK : RUBATO_DRAIN_LIMIT;
 }
 
 void rubato_executor_end_left(rubato_executor* executor) { executor->tasks().end_left(); }

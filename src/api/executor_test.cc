@@ -1099,21 +1099,18 @@ class LastObject {
   ~LastObject() {
     if (executor == nullptr) return;
     const Cancellation cancellation;
-    executor->execute([] { rubato::sleep_for(1h); }, {.cancellation = cancellation},
-                      [this](Outcome outcome) { cancelled_ = outcome == Outcome::kCancelled; });
-    executor->execute([] {}, {.deadline = -1ns},
-                      [this](Outcome outcome) { late_ = outcome == Outcome::kExpired; });
-    std::this_thread::sleep_for(20ms);
+    std::promise<Outcome> waiting;
+    std::promise<Outcome> late;
+    executor->execute([] { rubato::Semaphore().acquire(); }, {.cancellation = cancellation},
+                      [&](Outcome outcome) { waiting.set_value(outcome); });
+    executor->execute([] {}, {.deadline = -1ns}, [&](Outcome outcome) { late.set_value(outcome); });
+    const bool expired = late.get_future().get() == Outcome::kExpired;
     cancellation.cancel();
-    for (int i = 0; i < 5'000 && !(cancelled_ && late_); ++i) std::this_thread::sleep_for(1ms);
-    ::_exit(cancelled_ && late_ ? 0 : 1);
+    const bool cancelled = waiting.get_future().get() == Outcome::kCancelled;
+    ::_exit(expired && cancelled ? 0 : 1);
   }
 
   Executor* executor = nullptr;
-
- private:
-  std::atomic<bool> cancelled_{false};
-  std::atomic<bool> late_{false};
 };
 [[gnu::init_priority(101)]] LastObject g_last;
 
@@ -1124,6 +1121,22 @@ TEST(ExecutorDeathTest, tasks_run_while_the_program_exits) {
     std::exit(2);
   };
   EXPECT_EXIT(leave(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(ExecutorDeathTest, a_task_cannot_wait_for_the_end_of_its_own_executor) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Executor executor = make();
+  std::promise<bool> joined;
+  executor.execute([] {}, {}, [&](Outcome) { joined.set_value(executor.join()); });
+  EXPECT_FALSE(joined.get_future().get());
+  Executor other = make();
+  EXPECT_TRUE(executor.submit([&] { return other.stop(), other.join(); }).get());
+  const auto destroy = [] {
+    auto* const doomed = new Executor(make());
+    doomed->execute([doomed] { delete doomed; });
+    std::promise<void>().get_future().wait_for(10s);
+  };
+  EXPECT_DEATH(destroy(), "a task destroys its own executor");
 }
 
 }  // namespace

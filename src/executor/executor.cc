@@ -129,6 +129,9 @@ Status Executor::start(const ExecutorOptions& options) {
 
 Executor::~Executor() {
   if (runtime_ == nullptr) return;
+  if (runs_here(*this)) {
+    check_failed(__FILE__, __LINE__, "a task destroys its own executor, which waits for that task");
+  }
   stop();
   static_cast<void>(join());
   if (runner_.joinable()) runner_.join();
@@ -190,6 +193,11 @@ void Executor::handle(Request& request) {
   if (failed && !task.cancelled) failed_.fetch_add(1, std::memory_order_relaxed);
   if (!failed) return task.tell(TaskOutcome::kFinished);
   task.tell(task.cancelled ? outcome_of(task.refusal) : TaskOutcome::kFailed);
+}
+
+bool runs_here(const Executor& executor) {
+  const CurrentWorker* const worker = current_worker();
+  return worker != nullptr && &worker->application() == &executor;
 }
 
 Task* Executor::current_task() {

@@ -156,6 +156,8 @@ class Executor final : private Application {
 
   // The task that the caller runs in, of whichever executor; null elsewhere.
   static Task* current_task();
+  // Whether the caller is a task of this executor, or a callback of one.
+  friend bool runs_here(const Executor& executor);
 
  private:
   void handle(Request& request) override;
