@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Socket: a stream to another service, for tasks and requests; what waits for it holds no worker.
-// Names are resolved by a helper thread (offload). Header only, over wait_fd; other protocols and
-// descriptors wait by that directly.
+// A name is looked up by a thread of its own, which goes on by itself if the deadline passes, as
+// nothing ends a look-up. Header only, over wait_fd; other protocols and descriptors wait by that
+// directly.
 //
 //   auto socket = rubato::Socket::connect("127.0.0.1", 7000, 50ms);
 //   if (!socket) return socket.error();
@@ -32,6 +33,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <rubato/feedback.hpp>
@@ -59,14 +61,14 @@ class Socket {
 
   // Connects to the first address of `host`, a name or a numeric address, that answers.
   static Result<Socket> connect(const std::string& host, uint16_t port, Deadline deadline = {}) {
-    int status = 0;
-    Addresses addresses = look_up(host, port, AI_NUMERICHOST, status);
-    if (status == EAI_NONAME) {
-      addresses = offload([&] { return look_up(host, port, 0, status); });
+    const auto name = std::make_shared<LookUp>(host, port);
+    name->run(AI_NUMERICHOST);
+    if (name->status == EAI_NONAME) {
+      if (Status done = look_up(name, deadline); !done) return Error{done.error()};
     }
-    if (addresses == nullptr) return Error{host + ": " + ::gai_strerror(status)};
+    if (name->status != 0) return Error{host + ": " + ::gai_strerror(name->status)};
     int error = 0;
-    for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    for (const addrinfo* at = name->addresses.get(); at != nullptr; at = at->ai_next) {
       Socket socket(::socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
       error = socket.fd_ < 0 ? last_error() : socket.connect_to(*at, deadline);
       if (error == 0) return socket;
@@ -132,13 +134,36 @@ class Socket {
   };
   using Addresses = std::unique_ptr<addrinfo, Free>;
 
-  static Addresses look_up(const std::string& host, uint16_t port, int flags, int& status) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = flags;
-    addrinfo* found = nullptr;
-    status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-    return Addresses(status == 0 ? found : nullptr);
+  // Shared by who wants to know and by the thread that finds out.
+  struct LookUp {
+    LookUp(std::string of_host, uint16_t of_port) : host(std::move(of_host)), port(of_port) {}
+
+    void run(int flags) {
+      addrinfo hints{};
+      hints.ai_socktype = SOCK_STREAM;
+      hints.ai_flags = flags;
+      addrinfo* found = nullptr;
+      status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+      if (status == 0) addresses.reset(found);
+      ended.release();
+    }
+
+    const std::string host;
+    const uint16_t port;
+    int status = 0;
+    Addresses addresses;
+    Semaphore ended;  // a permit for each run()
+  };
+
+  static Status look_up(const std::shared_ptr<LookUp>& name, Deadline deadline) {
+    static_cast<void>(name->ended.try_acquire());
+    try {
+      std::thread([name] { name->run(0); }).detach();
+    } catch (const std::system_error& error) {
+      return Error{name->host + ": " + error.what()};
+    }
+    if (name->ended.acquire(deadline)) return Done{};
+    return failure("connect", ETIMEDOUT);
   }
 
   static Error failure(const char* what, int error) {

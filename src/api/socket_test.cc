@@ -2,7 +2,9 @@
 //
 // Descriptors and sockets by the public headers: tasks that wait for them hold no worker, with
 // workers and in a loop of the caller's.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -13,6 +15,7 @@
 #include <functional>
 #include <future>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -28,6 +31,10 @@ using rubato::ExecutorOptions;
 using rubato::Outcome;
 using rubato::Semaphore;
 using rubato::Socket;
+
+// Of this name the look-up takes until the count of its look-ups is 0 again.
+constexpr const char* kSlowName = "slow.invalid";
+std::atomic<int> g_slow_look_ups{0};
 
 // Executors with workers, and one in a loop, which run_until runs.
 class Sockets : public ::testing::TestWithParam<bool> {
@@ -194,6 +201,28 @@ TEST_P(Sockets, errors_are_told) {
   });
 }
 
+// The look-up goes on, and keeps what it needs.
+TEST_P(Sockets, a_deadline_and_a_cancellation_end_the_look_up_of_a_name) {
+  const std::string error = result_of([] {
+    auto socket = Socket::connect(kSlowName, 1, 2ms);
+    return socket ? std::string() : socket.error();
+  });
+  EXPECT_EQ(error, "connect: the deadline has passed");
+  const Cancellation cancellation;
+  std::atomic<int> outcome{-1};
+  executor().execute([&] { static_cast<void>(Socket::connect(kSlowName, 1)); },
+                     {.cancellation = cancellation},
+                     [&](Outcome told) { outcome = static_cast<int>(told); });
+  executor().execute([&] {
+    while (g_slow_look_ups < 2) rubato::yield();
+    cancellation.cancel();
+  });
+  run_until([&] { return outcome >= 0; });
+  EXPECT_EQ(outcome, static_cast<int>(Outcome::kCancelled));
+  g_slow_look_ups = 0;
+  g_slow_look_ups.notify_all();
+}
+
 TEST_P(Sockets, several_tasks_wait_for_one_descriptor) {
   std::array<int, 2> ends;
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
@@ -294,3 +323,17 @@ TEST_P(Sockets, a_thread_that_runs_no_task_uses_them_as_well) {
 }
 
 }  // namespace
+
+// In front of libc's.
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints,
+                           addrinfo** found) {
+  static const auto libc = reinterpret_cast<decltype(&getaddrinfo)>(
+      ::dlsym(RTLD_NEXT, "getaddrinfo"));
+  const bool by_name = (hints->ai_flags & AI_NUMERICHOST) == 0;
+  if (by_name && std::string_view(host) == kSlowName) {
+    int others = ++g_slow_look_ups;
+    for (; others != 0; others = g_slow_look_ups) g_slow_look_ups.wait(others);
+    return EAI_FAIL;
+  }
+  return libc(host, service, hints, found);
+}
