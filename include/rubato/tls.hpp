@@ -74,13 +74,16 @@ class TlsSocket {
     return Done{};
   }
 
-  // Tells the other end that nothing follows, which waits until there is room for it.
+  // Tells the other end that nothing follows, which waits until there is room for it. Read to the
+  // end before the socket goes: if anything comes to a socket that has gone, be it the tickets that
+  // a server of TLS 1.3 sends, the kernel may drop what the other end has not read yet.
   void end_writing(Deadline deadline = {}) {
     const auto step = [&] {
       const int sent = SSL_shutdown(ssl_.get());
       return sent == 0 ? 1 : sent;  // 0: the other end may still write
     };
     static_cast<void>(run(step, deadline));
+    take_tickets();
   }
   SSL* ssl() const { return ssl_.get(); }
 
@@ -100,6 +103,14 @@ class TlsSocket {
     if (X509_VERIFY_PARAM_set1_ip_asc(wanted, host.c_str()) == 1) return true;
     return SSL_set1_host(ssl_.get(), host.c_str()) == 1 &&
            SSL_set_tlsext_host_name(ssl_.get(), host.c_str()) == 1;
+  }
+
+  // Those that have come already, for a caller who does not read; data are left for the next read.
+  void take_tickets() {
+    char first = 0;
+    size_t count = 0;
+    ERR_clear_error();
+    static_cast<void>(SSL_peek_ex(ssl_.get(), &first, 1, &count));
   }
 
   static Result<TlsSocket> shake_hands(TlsSocket tls, int (*step)(SSL*), Deadline deadline) {
