@@ -18,9 +18,9 @@
 #include "cli/fidelity/fidelity_live.h"
 #include "cli/fidelity/paired.h"
 #include "metrics/run_report.h"
-#include "planning/candidates.h"
 #include "policy/catalog.h"
 #include "sim/cost_file.h"
+#include "sim/policy_names.h"
 #include "sim/simulation.h"
 #include "workload/duration.h"
 
@@ -391,10 +391,11 @@ std::string json_text(const nlohmann::json& rows, const Settings& settings) {
 // The policies of `list` that the live runtime serves; the others cannot be compared.
 std::vector<std::string> live_policies(const std::string& list) {
   std::vector<std::string> policies;
-  const Status parsed = planning::parse_policies(list, policies);
+  const Status parsed = sim::parse_policies(list, policies);
   if (!parsed.ok()) bad_value("--policies", parsed.error());
   std::erase_if(policies, [](const std::string& name) {
-    if (find_policy(name)->serves_live) return false;
+    const PolicyInfo* info = find_policy(name);
+    if (info != nullptr && info->serves_live) return false;
     fmt::print(stderr, "rubato fidelity: left out {}, which is simulated only\n", name);
     return true;
   });

@@ -16,6 +16,7 @@
 #include "planning/parallel.h"
 #include "policy/aliases.h"
 #include "sim/piped_policy.h"
+#include "sim/policy_names.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {
@@ -81,14 +82,14 @@ void add_policy_options(CommandLine& command, SimOptions& o) {
       "--policy", "NAME",
       [&o](const std::string& text) {
         o.policies = {std::string(policy_called(text))};
-        return check_policy(text);
+        return sim::check_policy(text);
       },
       "Scheduling policy, see `rubato policies`");
   command.add_parsed(
       "--compare", "P1,P2,...",
       [&o](const std::string& text) {
         o.compare = true;
-        return parse_policies(text, o.policies);
+        return sim::parse_policies(text, o.policies);
       },
       "Several policies instead, or all: the same requests for each, one table")
       .excludes(policy);

@@ -26,6 +26,7 @@
 #include "planning/tune_search.h"
 #include "planning/tune_trials.h"
 #include "policy/catalog.h"
+#include "sim/policy_names.h"
 
 namespace rubato::cli {
 namespace {
@@ -60,7 +61,7 @@ bool serves_live(const std::string& policy) {
 }
 
 Status take_policies(const std::string& text, std::vector<std::string>& policies) {
-  if (Status parsed = parse_policies(text, policies); !parsed) return parsed;
+  if (Status parsed = sim::parse_policies(text, policies); !parsed) return parsed;
   if (text == "all") std::erase_if(policies, [](const auto& name) { return !serves_live(name); });
   for (const std::string& policy : policies) {
     if (!serves_live(policy)) return Error{policy + " is simulated only: no server can run it"};

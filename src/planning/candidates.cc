@@ -10,15 +10,10 @@
 #include "policy/aliases.h"
 #include "policy/catalog.h"
 #include "sim/piped_policy.h"
+#include "sim/policy_names.h"
 
 namespace rubato::planning {
 namespace {
-
-std::vector<std::string> all_names() {
-  std::vector<std::string> names;
-  for (const PolicyInfo& policy : all_policies()) names.emplace_back(policy.name);
-  return names;
-}
 
 std::vector<const char*> option_names(const std::string& policy) {
   std::vector<const char*> names;
@@ -88,28 +83,9 @@ sim::Settings settings_of(const std::string& policy, const std::vector<Setting>&
 
 }  // namespace
 
-Status check_policy(const std::string& name) {
-  if (find_policy(name) != nullptr || sim::is_piped(name)) return Done{};
-  const std::vector<std::string> names = all_names();
-  return Error{fmt::format("takes one of {}; not '{}'", fmt::join(names, ", "), name)};
-}
-
 Status check_together(const Candidate& candidate) {
   const PolicyInfo* info = find_policy(candidate.policy);
   return info != nullptr ? info->check_settings(candidate.settings) : Done{};
-}
-
-Status parse_policies(const std::string& text, std::vector<std::string>& names) {
-  names = text == "all" ? all_names() : split(text, ',');
-  if (names.empty()) return Error{"takes names of policies, P1,P2,..., or all; not ''"};
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (Status known = check_policy(names[i]); !known) return known;
-    names[i] = policy_called(names[i]);
-    const auto before = names.begin() + static_cast<ptrdiff_t>(i);
-    if (std::find(names.begin(), before, names[i]) == before) continue;
-    return Error{"names " + names[i] + " twice"};
-  }
-  return Done{};
 }
 
 Result<Setting> parse_setting(const std::string& text) {
@@ -121,7 +97,7 @@ Result<Setting> parse_setting(const std::string& text) {
   if (const size_t dot = setting.name.find('.'); dot != std::string::npos) {
     setting.policy = setting.name.substr(0, dot);
     setting.name = setting.name.substr(dot + 1);
-    if (Status known = check_policy(setting.policy); !known) return Error{known.error()};
+    if (Status known = sim::check_policy(setting.policy); !known) return Error{known.error()};
     setting.policy = policy_called(setting.policy);
   }
   return setting;

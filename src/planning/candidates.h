@@ -25,12 +25,6 @@ struct Setting {
   std::string value;
 };
 
-// Done if there is such a policy.
-Status check_policy(const std::string& name);
-
-// `fcfs,ps,...` without repetition, or `all`.
-Status parse_policies(const std::string& text, std::vector<std::string>& names);
-
 Result<Setting> parse_setting(const std::string& text);
 
 // Fails on settings of which one voids another.

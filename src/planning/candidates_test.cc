@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "policy/all.h"
-
 namespace rubato::planning {
 namespace {
 
@@ -21,23 +19,7 @@ std::string error_of(const Names& policies, const Names& texts) {
   return candidates.ok() ? "" : candidates.error();
 }
 
-TEST(Candidates, are_named_in_a_list_or_all_of_them) {
-  Names names;
-  ASSERT_TRUE(parse_policies("ps,fcfs", names).ok());
-  EXPECT_EQ(names, (Names{"ps", "fcfs"}));
-  ASSERT_TRUE(parse_policies("all", names).ok());
-  EXPECT_EQ(names.size(), AllPolicies::kSize);
-  EXPECT_FALSE(parse_policies("", names).ok());
-  EXPECT_EQ(parse_policies("ps,fcfs,ps", names).error(), "names ps twice");
-  EXPECT_NE(parse_policies("ps,nonsense", names).error().find("not 'nonsense'"),
-            std::string::npos);
-}
-
-TEST(Candidates, that_are_named_by_an_alias_are_the_policy_itself) {
-  Names names;
-  ASSERT_TRUE(parse_policies("rss,shenango,ps", names).ok());
-  EXPECT_EQ(names, (Names{"fcfs", "steal", "ps"}));
-  EXPECT_EQ(parse_policies("fcfs,rss", names).error(), "names fcfs twice");
+TEST(Candidates, a_setting_for_an_alias_is_one_for_the_policy_itself) {
   EXPECT_EQ(parse_setting("rss.quantum=1us").value().policy, "fcfs");
 }
 

@@ -54,7 +54,7 @@ TEST_P(Torture, results_are_those_of_a_run_without_preemption) {
   Served served(GetParam(), "60us", workloads());
   // A timer core on a machine with few cores comes to its turn late.
   const bool own_timer = GetParam() == PreemptMechanism::kTimer;
-  const uint64_t wanted = asked("RUBATO_TORTURE_PREEMPTIONS", own_timer ? 100'000 : 4'000);
+  const uint64_t wanted = asked("RUBATO_TORTURE_PREEMPTIONS", own_timer ? 40'000 : 4'000);
   served.start();
   while (served.stats().preemptions < wanted && !HasFatalFailure()) served.serve_a_round();
   EXPECT_TRUE(served.stop());
