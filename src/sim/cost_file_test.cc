@@ -53,6 +53,8 @@ TEST(CostFile, hyperthreads_have_a_number_a_slowdown_and_a_placement) {
     EXPECT_EQ(error_of(std::string("[hyperthreads]\n") + alone + "\n"),
               "f.toml: hyperthreads.slowdown and placement go with hyperthreads.threads");
   }
+  EXPECT_EQ(error_of("[stalls]\nevery = '1ms'\n"),
+            "f.toml: stalls.length is missing: a stall takes time");
   EXPECT_EQ(error_of("[hyperthreads]\nthreads = 18\n[stalls]\nevery = '1ms'\nlength = '9us'\n"),
             "f.toml: hyperthreads.threads and stalls do not go together");
 }

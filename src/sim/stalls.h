@@ -28,6 +28,7 @@ inline Status check_stalls(const Costs::Stalls& stalls) {
   constexpr Nanos kShortest = Nanos::micros(1);
   if (stalls.every == Nanos() && stalls.length == Nanos()) return Done{};
   if (stalls.every < kShortest) return Error{"stalls.every takes 1us or more, or is left out"};
+  if (stalls.length == Nanos()) return Error{"stalls.length is missing: a stall takes time"};
   if (stalls.length >= stalls.every) return Error{"stalls.length takes less than stalls.every"};
   return Done{};
 }
