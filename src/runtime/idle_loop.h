@@ -192,8 +192,9 @@ class IdleLoop {
   // asleep, passes a fence and looks; here the requests are queued, then comes a fence, and then
   // the look at the marks.
   void pass_watch() {
-    const bool brought = context_.host.has_brought();
-    if (!std::exchange(woken_, false) && !brought) return;
+    const uint64_t brought = brought_so_far();
+    const bool more = std::exchange(brought_, brought) != brought;
+    if (!std::exchange(woken_, false) && !more) return;
     StdSync::fence();
     RuntimeState<P>& shared = context_.shared;
     if (shared.sleepers.all_awake()) return;
@@ -203,6 +204,12 @@ class IdleLoop {
     }
   }
 
+  // Requests of other workers that came into this one's queues.
+  uint64_t brought_so_far() const {
+    const LiveHost<P>& host = context_.host;
+    return host.stolen().value() - host.steals().value() + context_.stats.helped.value();
+  }
+
   WorkerContext<P>& context_;
   LiveCore<P>& core_;
   Intake<P>& intake_;
@@ -210,6 +217,7 @@ class IdleLoop {
   Idling idling_;
   CoreParking<P> core_parking_;
   bool woken_ = false;                  // it has slept, and has not found work yet
+  uint64_t brought_ = 0;                // as pass_watch() has seen it last
   std::vector<DatapathQueue*> delegated_;  // their arrivals end its sleep as its own do
   std::vector<WorkerId> watched_;       // stuck workers among those
 };

@@ -183,7 +183,6 @@ class Intake {
       Job* job = host.take(theirs);
       if (job == nullptr) return taken;
       if (!host.put(mine, job)) core_.take_over(*static_cast<Request*>(job));
-      host.note_brought();
     }
     return most;
   }

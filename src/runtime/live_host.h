@@ -124,7 +124,6 @@ class LiveHost {
       stolen_ += n;
     }
     for (uint32_t i = 1; i < n; ++i) RUBATO_CHECK(put(into, batch[i]));
-    brought_ |= n > 1;
     return batch[0];
   }
 
@@ -169,9 +168,6 @@ class LiveHost {
     }
     mailed_.reset();
   }
-  // The context has put jobs of another one's queue into its own since the last call.
-  void note_brought() { brought_ = true; }
-  bool has_brought() { return std::exchange(brought_, false); }
   const Counter& sent() const { return sent_; }  // jobs, to other managers
   const Counter& steals() const { return steals_; }
   const Counter& stolen() const { return stolen_; }
@@ -231,7 +227,6 @@ class LiveHost {
   Instant now_;
   Instant types_looked_for_ = Instant::never();
   uint32_t types_end_ = 0;
-  bool brought_ = false;
   std::bitset<limits::kMaxWorkers> pushed_;
   std::bitset<limits::kMaxManagers> mailed_;
   Counter sent_;
