@@ -208,8 +208,8 @@ grpc::ServerUnaryReactor* run_unary(Executor& executor, grpc::CallbackServerCont
 // The same for streams: handle(stream), where `std::optional<Request> stream.read()` has the next
 // message, nothing after the last one, and `bool stream.write(Response)` is false once the client
 // is gone. Both wait, and throw Cancelled once the call is cancelled or its deadline has passed;
-// while the stack is unwound they return nothing and false instead. One read and one write at a
-// time, in the task; none after the handler has returned.
+// while the stack is unwound they return nothing and false instead, or true for what has been sent
+// at once. One read and one write at a time, in the task; none after the handler has returned.
 template <class Response, class F>
 grpc::ServerWriteReactor<Response>* run_server_stream(Executor& executor,
                                                       grpc::CallbackServerContext* context,

@@ -27,8 +27,8 @@ struct SaysGoodbye {
   ~SaysGoodbye() {
     if (std::uncaught_exceptions() == 0 || !rubato::this_task::is_cancelled()) return;
     EXPECT_FALSE(stream.read());
-    EXPECT_FALSE(stream.write({}));
-    EXPECT_FALSE(stream.write({}));
+    static_cast<void>(stream.write({}));  // true if gRPC has sent it at once
+    static_cast<void>(stream.write({}));
   }
   Stream& stream;
 };
