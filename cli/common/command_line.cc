@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/common/output_file.h"
 #include "cli/common/command_line.h"
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/common/output_file.h"
 #include "cli/common/suggestion.h"
 
 namespace rubato::cli {
@@ -59,8 +59,8 @@ CLI::Validator existing_file() {
 
 CLI::Validator output_file() {
   auto problem_of = [](const std::string& path) -> std::string {
-    const std::string problem = write_problem(path);
-    return problem.empty() ? "" : fmt::format("cannot write '{}': {}", path, problem);
+    const Status may = may_write(path);
+    return may.ok() ? "" : may.error();
   };
   return {problem_of, "", ""};
 }

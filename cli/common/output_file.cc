@@ -11,6 +11,13 @@
 #include <filesystem>
 
 namespace rubato::cli {
+namespace {
+
+Error cannot_write(const std::string& path, int error) {
+  return Error{fmt::format("cannot write '{}': {}", path, std::strerror(error))};
+}
+
+}  // namespace
 
 Status write_text(const std::string& path, const std::string& text) {
   const bool to_stdout = path == "-";
@@ -21,24 +28,20 @@ Status write_text(const std::string& path, const std::string& text) {
   const int error = errno;
   if (file != nullptr && !to_stdout) std::fclose(file);
   if (good) return Done{};
-  return Error{fmt::format("cannot write '{}': {}", to_stdout ? "stdout" : path,
-                           std::strerror(error != 0 ? error : EIO))};
+  return cannot_write(to_stdout ? "stdout" : path, error != 0 ? error : EIO);
 }
 
-std::string write_problem(const std::string& path) {
-  if (path.empty() || path == "-") return "";
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+Status may_write(const std::string& path) {
+  if (path.empty() || path == "-") return Done{};
   struct stat there {};
-  int error = 0;
-  if (::stat(path.c_str(), &there) != 0) {
-    const char* const in = folder.empty() ? "." : folder.c_str();
-    error = errno != ENOENT || ::access(in, W_OK | X_OK) != 0 ? errno : 0;
-  } else if (S_ISDIR(there.st_mode)) {
-    error = EISDIR;
-  } else if (::access(path.c_str(), W_OK) != 0) {
-    error = errno;
+  if (::stat(path.c_str(), &there) == 0) {
+    if (S_ISDIR(there.st_mode)) return cannot_write(path, EISDIR);
+    return ::access(path.c_str(), W_OK) == 0 ? Status(Done{}) : cannot_write(path, errno);
   }
-  return error != 0 ? std::strerror(error) : "";
+  if (errno != ENOENT) return cannot_write(path, errno);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const char* const in = folder.empty() ? "." : folder.c_str();
+  return ::access(in, W_OK | X_OK) == 0 ? Status(Done{}) : cannot_write(path, errno);
 }
 
 }  // namespace rubato::cli

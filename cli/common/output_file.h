@@ -13,7 +13,7 @@ namespace rubato::cli {
 // reason, also when the disk is full.
 Status write_text(const std::string& path, const std::string& text);
 
-// Why write_text would fail, as far as can be told without a write; empty = nothing is against it.
-std::string write_problem(const std::string& path);
+// Fails as write_text would, as far as can be told without a write.
+Status may_write(const std::string& path);
 
 }  // namespace rubato::cli
