@@ -145,20 +145,21 @@ class Socket {
       addrinfo* found = nullptr;
       status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
       if (status == 0) addresses.reset(found);
-      ended.release();
     }
 
     const std::string host;
     const uint16_t port;
     int status = 0;
     Addresses addresses;
-    Semaphore ended;  // a permit for each run()
+    Semaphore ended;
   };
 
   static Status look_up(const std::shared_ptr<LookUp>& name, Deadline deadline) {
-    static_cast<void>(name->ended.try_acquire());
     try {
-      std::thread([name] { name->run(0); }).detach();
+      std::thread([name] {
+        name->run(0);
+        name->ended.release();
+      }).detach();
     } catch (const std::system_error& error) {
       return Error{name->host + ": " + error.what()};
     }
