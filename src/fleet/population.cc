@@ -127,12 +127,13 @@ void Population::on_event(const Appointment& event) {
       return;
     case Happening::kHedge: return hedge(name_in(event), now);
     case Happening::kProbe: {
-      const ProbeAnswer answer = servers_->probe(event.number);
+      const overload::ServerLoad load = servers_->probe(event.number, now);
       return agenda_.put({now + event.latency, Happening::kProbed, event.number,
-                          answer.in_flight, event.other, answer.latency});
+                          load.in_flight, event.other, load.latency});
     }
     case Happening::kProbed:
-      return balancers_[event.other].learn({event.number, event.generation, event.latency}, now);
+      return balancers_[event.other].learn(
+          {event.number, {event.generation, event.latency}}, now);
     case Happening::kLook: return;
   }
 }

@@ -15,16 +15,18 @@
 
 #include "base/prng.h"
 #include "fleet/agenda.h"
-#include "fleet/balancer.h"
 #include "fleet/budget.h"
 #include "fleet/call_tally.h"
 #include "fleet/server_set.h"
 #include "fleet/stretches.h"
 #include "fleet/world_spec.h"
 #include "metrics/histogram.h"
+#include "overload/balancer.h"
 #include "workload/source.h"
 
 namespace rubato::fleet {
+
+using overload::Balancer;
 
 // One interval of the run.
 struct FleetSlice {

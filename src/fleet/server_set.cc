@@ -5,11 +5,6 @@
 #include <utility>
 
 namespace rubato::fleet {
-namespace {
-
-constexpr double kLatencyFollows = 0.1;  // of the moving mean, per answer
-
-}  // namespace
 
 Result<std::unique_ptr<ServerSet>> ServerSet::make(const WorldSpec& spec, const Mix& types,
                                                    Listener& listener) {
@@ -52,7 +47,8 @@ uint32_t ServerSet::send(uint32_t index, sim::SentRequest request) {
   }
   const uint32_t place = free_.back();
   free_.pop_back();
-  inside_[place] = {request.offer.at, request.offer.service, request.token};
+  inside_[place] = {request.offer.at, request.offer.service, request.token,
+                    server.in_flight};
   request.token = place;
   request.abandoned = &inside_[place].abandoned;
   ++server.in_flight;
@@ -78,9 +74,9 @@ void ServerSet::note(Server& server, const Inside& request, sim::Fate fate, Inst
   --server.in_flight;
   if (fate == sim::Fate::kServed) {
     ++server.served;
-    const auto latency_ns = static_cast<double>((at - request.arrived).count());
-    server.latency_ns += kLatencyFollows * (latency_ns - server.latency_ns);
-    server.waited_ns += latency_ns - static_cast<double>(request.service.count());
+    const Nanos latency = at - request.arrived;
+    server.latencies.ended(request.load, latency, at);
+    server.waited_ns += static_cast<double>((latency - request.service).count());
     ++server.waits;
   } else {
     ++(fate == sim::Fate::kRefused ? server.refused : server.lost);
@@ -88,9 +84,9 @@ void ServerSet::note(Server& server, const Inside& request, sim::Fate fate, Inst
   listener_.answered(request.token, fate, fate == sim::Fate::kLost ? now_ : at);
 }
 
-ProbeAnswer ServerSet::probe(uint32_t index) const {
+overload::ServerLoad ServerSet::probe(uint32_t index, Instant now) const {
   const Server& server = *servers_[index];
-  return {index, server.in_flight, Nanos(static_cast<int64_t>(server.latency_ns))};
+  return {server.in_flight, server.latencies.expected(server.in_flight, now)};
 }
 
 const std::vector<int>& ServerSet::weights() {

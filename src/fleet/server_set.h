@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "fleet/balancer.h"
 #include "fleet/world_spec.h"
 #include "overload/advertised_weight.h"
+#include "overload/latency_by_load.h"
+#include "overload/one_thread.h"
 #include "sim/batch.h"
 #include "sim/event_queue.h"
 #include "sim/hosted_server.h"
@@ -61,7 +62,7 @@ class ServerSet {
   // The first event of any server. Requires one.
   void step();
 
-  ProbeAnswer probe(uint32_t server) const;
+  overload::ServerLoad probe(uint32_t server, Instant now) const;
   // To be called every AdvertisedWeight::kLookEvery.
   const std::vector<int>& weights();
 
@@ -86,13 +87,14 @@ class ServerSet {
     overload::AdvertisedWeight weight;
     double waited_ns = 0;  // of answers since the last look, and how many these are
     uint64_t waits = 0;
-    double latency_ns = 0;  // moving mean
+    overload::LatencyByLoad<overload::OneThread> latencies;
   };
   // What is remembered of a request while a server has it.
   struct Inside {
     Instant arrived;
     Nanos service;
     uint64_t token;
+    uint32_t load;  // others inside when it came
     bool abandoned = false;
   };
 

@@ -5,7 +5,6 @@
 // for the file (fleet/world_file.h).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -16,6 +15,7 @@
 #include "base/option_info.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "overload/balancer.h"
 #include "sim/setup.h"
 #include "sim/simulation.h"
 #include "workload/service_time.h"
@@ -23,25 +23,7 @@
 
 namespace rubato::fleet {
 
-// How a client chooses the server of a request.
-enum class Balancing : uint8_t {
-  kRandom,
-  kRoundRobin,
-  kTwoChoices,     // of two drawn at random that with fewer of its requests (Mitzenmacher 2001)
-  kLeastRequests,  // with the fewest of its requests
-  kPrequal,        // by probes of load and latency (Wydrowski et al., NSDI 2024)
-  kWeights,        // at random in proportion to what servers ask for (overload/advertised_weight.h)
-};
-
-inline constexpr std::array kBalancingChoices{
-    OptionChoice{"random", "each equally likely"},
-    OptionChoice{"round-robin", "in turn"},
-    OptionChoice{"two-choices", "of two drawn at random the one with fewer requests of the client"},
-    OptionChoice{"least-requests", "the one with the fewest requests of the client"},
-    OptionChoice{"prequal", "by probes of load and latency"},
-    OptionChoice{"weights", "at random, in proportion to the weights that servers ask for"},
-};
-constexpr std::span<const OptionChoice> choices_of(Balancing) { return kBalancingChoices; }
+using overload::Balancing;
 
 // From `from` to `until` something is `factor` times what it is.
 struct Episode {

@@ -27,7 +27,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -37,26 +36,9 @@
 #include "metrics/buckets.h"
 #include "overload/limiter_rules.h"
 #include "overload/load_window.h"
+#include "overload/one_thread.h"
 
 namespace rubato::overload {
-
-// Where one thread plays all workers.
-struct OneThread {
-  template <class T>
-  class Cell {
-   public:
-    Cell(T value = T()) : value_(value) {}
-    T load() const { return value_; }
-    void store(T value) { value_ = value; }
-    T exchange(T value) { return std::exchange(value_, value); }
-    T fetch_add(T n) { return std::exchange(value_, static_cast<T>(value_ + n)); }
-
-   private:
-    T value_;
-  };
-  template <class T>
-  using Count = Cell<T>;
-};
 
 struct LimiterReport {
   uint64_t decisions = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fleet/balancer.h"
+#include "overload/balancer.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace rubato::fleet {
+namespace rubato::overload {
 
 Balancer::Balancer(Balancing how, uint32_t servers, uint64_t seed)
     : how_(how),
@@ -57,22 +57,22 @@ uint32_t Balancer::by_probes(Instant now) {
   std::erase_if(pool_, [now](const Probe& probe) { return now - probe.at > kProbeAge; });
   if (pool_.size() < 2) return draw();
   std::vector<uint32_t> loads;
-  for (const Probe& probe : pool_) loads.push_back(probe.answer.in_flight);
+  for (const Probe& probe : pool_) loads.push_back(probe.answer.load.in_flight);
   const auto place = static_cast<size_t>(kHotQuantile * static_cast<double>(loads.size() - 1));
   std::nth_element(loads.begin(), loads.begin() + static_cast<ptrdiff_t>(place), loads.end());
   const uint32_t hot_from = loads[place] + 1;
   size_t best = 0;
-  const auto better = [&](const ProbeAnswer& a, const ProbeAnswer& b) {
+  const auto better = [&](const ServerLoad& a, const ServerLoad& b) {
     const bool a_hot = a.in_flight >= hot_from, b_hot = b.in_flight >= hot_from;
     if (a_hot != b_hot) return b_hot;
     return a_hot ? a.in_flight < b.in_flight : a.latency < b.latency;
   };
   for (size_t i = 1; i < pool_.size(); ++i) {
-    if (better(pool_[i].answer, pool_[best].answer)) best = i;
+    if (better(pool_[i].answer.load, pool_[best].answer.load)) best = i;
   }
   // The request that goes there makes the answer out of date.
   const uint32_t server = pool_[best].answer.server;
-  ++pool_[best].answer.in_flight;
+  ++pool_[best].answer.load.in_flight;
   forget_probe(best);
   return server;
 }
@@ -83,7 +83,7 @@ void Balancer::forget_probe(size_t used) {
   size_t place = 0;
   if (forgets_worst_) {
     for (size_t i = 1; i < pool_.size(); ++i) {
-      if (pool_[i].answer.in_flight > pool_[place].answer.in_flight) place = i;
+      if (pool_[i].answer.load.in_flight > pool_[place].answer.load.in_flight) place = i;
     }
   }
   pool_.erase(pool_.begin() + static_cast<ptrdiff_t>(used));
@@ -112,4 +112,4 @@ uint32_t Balancer::by_weights() {
   return servers() - 1;
 }
 
-}  // namespace rubato::fleet
+}  // namespace rubato::overload

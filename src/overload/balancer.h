@@ -6,21 +6,42 @@
 // One owner.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/option_info.h"
 #include "base/prng.h"
 #include "base/time.h"
-#include "fleet/world_spec.h"
+#include "overload/latency_by_load.h"
 
-namespace rubato::fleet {
+namespace rubato::overload {
 
-// What a server says of itself when it is probed.
+// How a client chooses the server of a request.
+enum class Balancing : uint8_t {
+  kRandom,
+  kRoundRobin,
+  kTwoChoices,     // of two drawn at random that with fewer of its requests (Mitzenmacher 2001)
+  kLeastRequests,  // with the fewest of its requests
+  kPrequal,        // by probes of load and latency (Wydrowski et al., NSDI 2024)
+  kWeights,        // at random in proportion to what servers ask for (overload/advertised_weight.h)
+};
+
+inline constexpr std::array kBalancingChoices{
+    OptionChoice{"random", "each equally likely"},
+    OptionChoice{"round-robin", "in turn"},
+    OptionChoice{"two-choices", "of two drawn at random the one with fewer requests of the client"},
+    OptionChoice{"least-requests", "the one with the fewest requests of the client"},
+    OptionChoice{"prequal", "by probes of load and latency"},
+    OptionChoice{"weights", "at random, in proportion to the weights that servers ask for"},
+};
+constexpr std::span<const OptionChoice> choices_of(Balancing) { return kBalancingChoices; }
+
+// What a server said of itself when it was probed.
 struct ProbeAnswer {
   uint32_t server = 0;
-  uint32_t in_flight = 0;  // requests inside
-  Nanos latency;           // that a request would have, by those that ended of late
+  ServerLoad load;
 };
 
 class Balancer {
@@ -74,4 +95,4 @@ class Balancer {
   bool forgets_worst_ = false;
 };
 
-}  // namespace rubato::fleet
+}  // namespace rubato::overload

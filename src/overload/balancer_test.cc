@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fleet/balancer.h"
+#include "overload/balancer.h"
 
 #include <gtest/gtest.h>
 
-#include "fleet/budget.h"
+#include <vector>
 
-namespace rubato::fleet {
+namespace rubato::overload {
 namespace {
 
 constexpr Instant kNow{1'000'000'000};
@@ -65,15 +65,15 @@ TEST(Balancer, weights_are_shares_and_none_is_none) {
 
 TEST(Balancer, prequal_takes_the_fastest_of_those_that_are_not_hot) {
   Balancer balancer(Balancing::kPrequal, 4, 1);
-  balancer.learn({0, 2, Nanos::millis(9)}, kNow);
-  balancer.learn({1, 3, Nanos::millis(5)}, kNow);
-  balancer.learn({2, 50, Nanos::millis(1)}, kNow);  // hot
-  balancer.learn({3, 1, Nanos::millis(7)}, kNow);
+  balancer.learn({0, {2, Nanos::millis(9)}}, kNow);
+  balancer.learn({1, {3, Nanos::millis(5)}}, kNow);
+  balancer.learn({2, {50, Nanos::millis(1)}}, kNow);  // hot
+  balancer.learn({3, {1, Nanos::millis(7)}}, kNow);
   EXPECT_EQ(balancer.pick(kNow, Balancer::kNone), 1u);
   EXPECT_EQ(balancer.pick(kNow, Balancer::kNone), 3u);  // an answer is used once
   // Answers of long ago say nothing.
-  balancer.learn({0, 0, Nanos(1)}, kNow);
-  balancer.learn({1, 0, Nanos(1)}, kNow);
+  balancer.learn({0, {0, Nanos(1)}}, kNow);
+  balancer.learn({1, {0, Nanos(1)}}, kNow);
   std::vector<int> picks(4);
   for (int i = 0; i < 400; ++i) {
     ++picks[balancer.pick(kNow + Nanos::seconds(2), Balancer::kNone)];
@@ -81,19 +81,5 @@ TEST(Balancer, prequal_takes_the_fastest_of_those_that_are_not_hot) {
   EXPECT_GT(picks[2], 50);
 }
 
-TEST(Budget, extras_are_a_share_of_the_requests_and_a_reserve) {
-  Budget budget(0.1);
-  int extras = 0;
-  for (int i = 0; i < 1000; ++i) {
-    budget.earn();
-    while (budget.spend()) ++extras;
-  }
-  EXPECT_NEAR(extras, 110, 1);
-  Budget none(0);
-  extras = 0;
-  while (none.spend()) ++extras;
-  EXPECT_EQ(extras, 10);
-}
-
 }  // namespace
-}  // namespace rubato::fleet
+}  // namespace rubato::overload
