@@ -62,6 +62,7 @@ void add_own_troubles(const Json& from, RunReport& into) {
     if (!into.unsent) into.unsent.emplace();
     into.unsent->expired += unsent->at("expired").get<uint64_t>();
     into.unsent->overflowed += unsent->at("overflowed").get<uint64_t>();
+    into.unsent->withheld += unsent->at("withheld").get<uint64_t>();
   }
   const auto noise = from.find("noise");
   if (noise == from.end()) return;

@@ -65,13 +65,15 @@ std::string noise_line(const RunReport& report) {
 // The requests that were never sent and so are in no row of the table.
 std::string unsent_line(const RunReport& report) {
   if (!report.unsent) return "";
-  const auto [expired, overflowed] = *report.unsent;
-  const double share = report.requests > 0 ? 100.0 * static_cast<double>(expired + overflowed) /
-                                                 static_cast<double>(report.requests)
-                                           : 0;
-  return fmt::format("never sent by the clients, for want of credit: {} ({:.1f} %): {} expired, {} "
-                     "overflowed\n",
-                     expired + overflowed, share, expired, overflowed);
+  const auto [expired, overflowed, withheld] = *report.unsent;
+  const uint64_t all = expired + overflowed + withheld;
+  const auto requests = static_cast<double>(std::max<uint64_t>(report.requests, 1));
+  std::string text = fmt::format("never sent by the clients, for want of credit: {} ({:.1f} %): {} "
+                                 "expired, {} overflowed",
+                                 all, 100.0 * static_cast<double>(all) / requests, expired,
+                                 overflowed);
+  if (withheld > 0) text += fmt::format(", {} withheld by their level", withheld);
+  return text + "\n";
 }
 
 // The undisturbed figures, printed beside the table and never in its place.

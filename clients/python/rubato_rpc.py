@@ -13,6 +13,7 @@ unanswered than its credit. How a request ended is the value of its future: the 
     Failed      by the application
     Expired     never sent: it waited for credit for too long
     Overflowed  never sent: the queue was full
+    Withheld    never sent: less urgent than what the server admits
     Lost        sent, and no answer came: the connection went, or the time was up; may have been run
 
 Nothing is retried. Session is the same without sockets, threads and clock: bytes in, bytes out.
@@ -28,13 +29,20 @@ import ssl
 import struct
 import threading
 import time
+import zlib
 
 MAGIC = b"RB"
 VERSION = 1
 HEADER = struct.Struct(">2sBBIIIQ")
 REFUSAL = struct.Struct(">BBHI")
-HELLO, REQUEST, DEMAND, GOODBYE = 0x01, 0x02, 0x03, 0x04
+RANK = struct.Struct(">BBH")
+LOAD = struct.Struct(">II")
+HELLO, REQUEST, DEMAND, GOODBYE, RANKED, PROBE = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
 WELCOME, RESPONSE, CREDIT, REFUSED, ERROR, TOKEN = 0x81, 0x82, 0x83, 0x84, 0x85, 0x86
+LOADED, LEVEL = 0x87, 0x88
+PRIORITIES, COHORTS = 8, 128
+LEVELS = PRIORITIES * COHORTS
+LEVEL_HOLDS_S = 1.0  # then a request is sent to hear whether it still does
 TOKEN_BYTES = 8  # before each frame of a client over UDP
 MAX_BODY = 16 << 20
 MAX_DATAGRAM = 1472
@@ -70,6 +78,10 @@ class Overflowed(Unsent):
     pass
 
 
+class Withheld(Unsent):
+    pass
+
+
 class Lost(RequestError):
     pass
 
@@ -79,6 +91,7 @@ class ProtocolError(Exception):
 
 
 Frame = collections.namedtuple("Frame", "kind session amount id body")
+Load = collections.namedtuple("Load", "in_flight latency_s")  # latency_s 0 = not known
 
 
 def encode(kind, session, amount, request_id=0, body=b""):
@@ -111,6 +124,17 @@ def decode(data):
     return Frame(kind, session, amount, request_id, body), HEADER.size + size
 
 
+def rank_of(priority, user=None):
+    """(priority, cohort) of a request for `user`, a str, bytes or int, or for nobody known."""
+    if not 0 <= priority < PRIORITIES:
+        raise ValueError(f"a priority is from 0 to {PRIORITIES - 1}, not {priority}")
+    if user is None:
+        return priority, random.randrange(COHORTS)
+    data = user if isinstance(user, bytes) else str(user).encode()
+    hour = int(time.time()) // 3600
+    return priority, zlib.crc32(data + b" %d" % hour) % COHORTS
+
+
 class Session:
     """The rules of one session. `ended(tag, reply_or_exception)` is told of each request once.
 
@@ -122,7 +146,8 @@ class Session:
         self.ended, self.session, self.datagrams = ended, session, datagrams
         self.room, self.discard_oldest = queue, discard_oldest
         self.expire_s, self.answer_within_s, self.repeat_s = expire_s, answer_within_s, repeat_s
-        self.queue = collections.deque()       # (tag, since, body)
+        self.queue = collections.deque()       # (tag, since, body, rank)
+        self.probes = collections.OrderedDict()  # as sent
         self.sent = collections.OrderedDict()  # id: (tag, at)
         self.next_id = 1
         self.reset()
@@ -130,25 +155,36 @@ class Session:
     def reset(self):
         self.greeted = self.open = self.spent_first = False
         self.credit = self.told_demand = self.token = 0
-        self.asked_at = 0.0
+        self.asked_at = self.heard_at = 0.0
+        self.levels = LEVELS  # that the server admits, as far as it has said
         self.unread = bytearray()
 
-    def submit(self, tag, body, now):
+    def submit(self, tag, body, now, rank=None):
+        """`rank` is (priority, cohort), 0 .. 7 and 0 .. 127, 0 = the most urgent, or None."""
         self.expire(now)
         if len(self.queue) >= self.room:
             if not self.discard_oldest:
                 self.ended(tag, Overflowed("the queue is full"))
                 return
             self.ended(self.queue.popleft()[0], Overflowed("the queue was full"))
-        self.queue.append((tag, now, body))
+        self.queue.append((tag, now, body, rank))
+
+    def probe(self, tag, now):
+        """A frame that asks for the load, which `ended` brings as a Load; None: not open."""
+        if not self.open:
+            return None
+        request_id, self.next_id = self.next_id, self.next_id + 1
+        self.probes[request_id] = (tag, now)
+        return self._frame(PROBE, 0, request_id)
 
     def next_frame(self, now):
         """The next frame to send, or None. Over UDP each is a datagram."""
         self.expire(now)
+        self._drop_withheld(now)
         if not self.greeted:
             self.greeted, self.asked_at = True, now
             needs_token = self.datagrams and not self.token
-            if self.queue and not needs_token:
+            if self.queue and not needs_token and not self.queue[0][3]:
                 return self._request(HELLO, now)
             return self._plain(HELLO)
         if not self.open:
@@ -170,7 +206,7 @@ class Session:
             if frame is None:
                 break
             del self.unread[:length]
-            self._take(frame)
+            self._take(frame, now)
         if self.datagrams:
             self.unread.clear()
         self.expire(now)
@@ -178,12 +214,13 @@ class Session:
     def poll(self, now):
         """Time has passed."""
         self.expire(now)
-        while self.answer_within_s and self.sent:
-            request_id, (tag, at) = next(iter(self.sent.items()))
-            if now - at <= self.answer_within_s:
-                break
-            del self.sent[request_id]
-            self.ended(tag, Lost("no answer came in time"))
+        for asked in (self.sent, self.probes) if self.answer_within_s else ():
+            while asked:
+                request_id, (tag, at) = next(iter(asked.items()))
+                if now - at <= self.answer_within_s:
+                    break
+                del asked[request_id]
+                self.ended(tag, Lost("no answer came in time"))
 
     def expire(self, now):
         while self.expire_s and self.queue and now - self.queue[0][1] > self.expire_s:
@@ -192,8 +229,9 @@ class Session:
     def lost(self, why="the connection is gone"):
         """What was sent is lost; what was not goes with the next session."""
         sent, self.sent = self.sent, collections.OrderedDict()
+        probes, self.probes = self.probes, collections.OrderedDict()
         self.reset()
-        for tag, _ in sent.values():
+        for tag, _ in [*sent.values(), *probes.values()]:
             self.ended(tag, Lost(why))
 
     def goodbye(self):
@@ -208,12 +246,28 @@ class Session:
         return self._frame(kind, self.told_demand)
 
     def _request(self, kind, now):
-        tag, _, body = self.queue.popleft()
+        tag, _, body, rank = self.queue.popleft()
+        if rank:
+            kind, body = RANKED, RANK.pack(*rank, 0) + body
         request_id, self.next_id = self.next_id, self.next_id + 1
         self.sent[request_id] = (tag, now)
         self.spent_first = True
         self.told_demand = len(self.queue)
         return self._frame(kind, self.told_demand, request_id, body)
+
+    def _drop_withheld(self, now):
+        if not self.open or (self.spent_first and len(self.sent) >= self.credit):
+            return
+        while self.queue and self.queue[0][3] and self._withholds(*self.queue[0][3], now):
+            self.ended(self.queue.popleft()[0], Withheld("less urgent than what is admitted"))
+
+    def _withholds(self, priority, cohort, now):
+        if priority * COHORTS + cohort < self.levels:
+            return False
+        if now - self.heard_at < LEVEL_HOLDS_S:
+            return True
+        self.heard_at = now
+        return False
 
     # While something is unanswered the answer brings the credit, and what is sent next says the
     # rest; but an answer may be long in coming, so that something is wanted at all is said at once.
@@ -227,7 +281,7 @@ class Session:
         self.asked_at = now
         return self._plain(DEMAND)
 
-    def _take(self, frame):
+    def _take(self, frame, now):
         nameless = frame.kind == ERROR and frame.session == 0
         if frame.session != self.session and not nameless:
             return
@@ -235,26 +289,35 @@ class Session:
             text = frame.body.decode("utf-8", "replace") or f"fault {frame.amount}"
             if frame.id == 0:
                 raise ProtocolError(f"the server ended the session: {text}")
-            self._end(frame.id, Failed(text))
+            self._end(self.sent, frame.id, Failed(text))
+            return
+        if frame.kind == LOADED:
+            if len(frame.body) != LOAD.size:
+                raise ProtocolError("a load of another size")
+            latency_us, _ = LOAD.unpack(frame.body)
+            self._end(self.probes, frame.id, Load(frame.amount, latency_us / 1e6))
+            return
+        if frame.kind == LEVEL:
+            self.levels, self.heard_at = min(max(frame.amount, 1), LEVELS), now
             return
         if frame.kind == TOKEN:  # the next frame is a hello with it
             if self.datagrams and self.greeted and not self.open and not self.token:
                 self.token, self.greeted = frame.id, False
             return
         if frame.kind == RESPONSE:
-            self._end(frame.id, frame.body)
+            self._end(self.sent, frame.id, frame.body)
         elif frame.kind == REFUSED:
             if len(frame.body) != REFUSAL.size:
                 raise ProtocolError("a refusal of another size")
             reason, of_class, _, retry_us = REFUSAL.unpack(frame.body)
-            self._end(frame.id, Refused(reason, of_class, retry_us / 1e6))
+            self._end(self.sent, frame.id, Refused(reason, of_class, retry_us / 1e6))
         elif frame.kind not in (WELCOME, CREDIT):
             raise ProtocolError(f"a frame of kind {frame.kind:#x}")
         self.greeted = self.open = True
         self.credit = frame.amount
 
-    def _end(self, request_id, outcome):
-        tag, _ = self.sent.pop(request_id, (None, None))
+    def _end(self, asked, request_id, outcome):
+        tag, _ = asked.pop(request_id, (None, None))
         if tag is not None:
             self.ended(tag, outcome)
 
@@ -269,12 +332,13 @@ class Client:
             options = {"session": random.randrange(1, 1 << 32), "datagrams": True, **options}
         self.address, self.udp, self.connect_timeout_s = (host, port), udp, connect_timeout_s
         self.tls = tls
-        self.counts = collections.Counter()  # by the name of the exception, or "Reply"
+        self.counts = collections.Counter()  # by the name of the exception, "Reply" or "Load"
         self._lock = threading.Lock()        # guards all below
         self._ended = []
         self._session = Session(lambda tag, outcome: self._ended.append((tag, outcome)), **options)
         self._socket = self._connect()
         self._unsent = b""
+        self._to_probe = collections.deque()
         self._retry_at = 0.0                 # when to connect again; inf = that is underway
         self._closing = False
         self._wake_r, self._wake_w = socket.socketpair()
@@ -289,22 +353,36 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
-    def submit(self, body):
-        """A future of the reply. `body` is bytes, or what can be taken for them."""
+    def submit(self, body, priority=None, user=None):
+        """A future of the reply. `body` is bytes, or what can be taken for them. A `priority`
+        from 0, the most urgent, to 7 gives it a rank, within which the users whom an overloaded
+        server refuses are others each hour; without a `user` each request is one's own."""
         body = bytes(memoryview(body))  # here, as the thread that sends it has nobody to tell
+        rank = None if priority is None and user is None else rank_of(priority or 0, user)
         most = MAX_DATAGRAM - TOKEN_BYTES - HEADER.size if self.udp else MAX_BODY
+        most -= RANK.size if rank else 0
         if len(body) > most:
             raise ValueError(f"a body has at most {most} bytes, not {len(body)}")
         future = concurrent.futures.Future()
         with self._lock:
             if self._closing:
                 raise RuntimeError("the client is closed")
-            self._session.submit(future, body, time.monotonic())
+            self._session.submit(future, body, time.monotonic(), rank)
         self._wake()
         return future
 
-    def call(self, body, timeout_s=None):
-        return self.submit(body).result(timeout_s)
+    def call(self, body, timeout_s=None, priority=None, user=None):
+        return self.submit(body, priority, user).result(timeout_s)
+
+    def probe(self):
+        """A future of the server's Load. For a balancer over several servers: see docs/RPC.md."""
+        future = concurrent.futures.Future()
+        with self._lock:
+            if self._closing:
+                raise RuntimeError("the client is closed")
+            self._to_probe.append(future)
+        self._wake()
+        return future
 
     @property
     def credit(self):
@@ -385,9 +463,10 @@ class Client:
             self._disconnect(str(problem))
         if closing:
             self._disconnect("the client was closed")
-            for tag, _, _ in self._session.queue:
+            for tag in [*(queued[0] for queued in self._session.queue), *self._to_probe]:
                 self._ended.append((tag, Lost("the client was closed")))
             self._session.queue.clear()
+            self._to_probe.clear()
 
     def _receive(self, now):
         while True:
@@ -402,7 +481,7 @@ class Client:
     def _send(self, now):
         while True:
             if not self._unsent:
-                self._unsent = self._session.next_frame(now) or b""
+                self._unsent = self._probe(now) or self._session.next_frame(now) or b""
                 if not self._unsent:
                     return
             try:
@@ -410,6 +489,12 @@ class Client:
             except WOULD_BLOCK:
                 return
             self._unsent = b"" if self.udp else self._unsent[sent:]
+
+    def _probe(self, now):
+        frame = self._session.probe(self._to_probe[0], now) if self._to_probe else None
+        if frame is not None:
+            self._to_probe.popleft()
+        return frame
 
     def _disconnect(self, why):
         if self._socket is not None:
@@ -422,7 +507,8 @@ class Client:
         with self._lock:
             ended, self._ended = self._ended, []
             for _, outcome in ended:
-                name = type(outcome).__name__ if isinstance(outcome, Exception) else "Reply"
+                named = isinstance(outcome, (Exception, Load))
+                name = type(outcome).__name__ if named else "Reply"
                 self.counts[name] += 1
         for future, outcome in ended:
             if not future.set_running_or_notify_cancel():

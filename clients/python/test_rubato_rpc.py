@@ -12,14 +12,15 @@ import rubato_rpc as rpc
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/RPC.md"
 KINDS = {"hello": rpc.HELLO, "request": rpc.REQUEST, "demand": rpc.DEMAND, "goodbye": rpc.GOODBYE,
          "welcome": rpc.WELCOME, "response": rpc.RESPONSE, "credit": rpc.CREDIT,
-         "refusal": rpc.REFUSED, "error": rpc.ERROR}
+         "refusal": rpc.REFUSED, "error": rpc.ERROR, "ranked": rpc.RANKED, "probe": rpc.PROBE,
+         "load": rpc.LOADED, "level": rpc.LEVEL}
 
 
 class Page(unittest.TestCase):
     def test_the_example_is_what_is_sent(self):
         block = PAGE.read_text(encoding="utf-8").split("<!-- frames -->")[1].split("```")[1]
         lines = [line.split() for line in block.strip().splitlines()]
-        self.assertEqual(len(lines), 11)
+        self.assertEqual(len(lines), 15)
         for _, name, *words in lines:
             data = bytes.fromhex("".join(words))
             frame, length = rpc.decode(data)
@@ -76,6 +77,52 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.sent(session), [])  # that there is another, the first has said
         session.lost()
         self.assertEqual([f.kind for f in self.sent(session)], [rpc.HELLO])
+
+    def test_a_request_with_a_rank_goes_behind_the_hello(self):
+        session = self.session()
+        session.submit("a", b"ping", 0, (2, 5))
+        hello, = self.sent(session)
+        self.assertEqual((hello.kind, hello.id), (rpc.HELLO, 0))
+        self.hear(session, rpc.WELCOME, 0)
+        ranked, = self.sent(session)
+        self.assertEqual((ranked.kind, ranked.body), (rpc.RANKED, b"\x02\x05\0\0ping"))
+
+    def test_what_the_server_refuses_by_its_level_is_not_sent(self):
+        session = self.session(expire_s=0)
+        self.open_without_credit(session)
+        self.hear(session, rpc.CREDIT, 10)
+        self.hear(session, rpc.LEVEL, 192, now=1.0)
+        session.submit("over", b"x", 1.0, (1, 64))
+        session.submit("under", b"x", 1.0, (1, 63))
+        self.assertEqual(len(self.sent(session, 1.0)), 1)
+        self.assertIsInstance(self.ends["over"][0], rpc.Withheld)
+        session.submit("asks", b"x", 2.1, (7, 0))
+        session.submit("another", b"x", 2.1, (7, 0))
+        self.assertEqual(len(self.sent(session, 2.1)), 1, "one asks whether it is still so")
+        self.assertNotIn("asks", self.ends)
+        self.hear(session, rpc.LEVEL, rpc.LEVELS, now=2.2)
+        session.submit("all", b"x", 2.2, (7, 127))
+        self.assertEqual(len(self.sent(session, 2.2)), 1)
+
+    def test_a_probe_brings_the_load_of_its_id(self):
+        session = self.session()
+        self.assertIsNone(session.probe("early", 0))
+        self.open_without_credit(session)
+        one = rpc.decode(session.probe("one", 0))[0]
+        two = rpc.decode(session.probe("two", 0))[0]
+        self.hear(session, rpc.LOADED, 3, two.id, rpc.LOAD.pack(250, 0))
+        self.assertEqual(self.ends["two"], [rpc.Load(3, 250e-6)])
+        self.assertEqual(session.credit, 0, "a load is no credit")
+        session.poll(2.0)
+        self.assertIsInstance(self.ends["one"][0], rpc.Lost)
+        self.assertNotEqual(one.id, two.id)
+
+    def test_a_user_has_a_cohort_and_a_priority_its_range(self):
+        self.assertEqual(rpc.rank_of(3, "ann"), rpc.rank_of(3, "ann"))
+        self.assertLess(rpc.rank_of(3)[1], rpc.COHORTS)
+        for wrong in (-1, 8):
+            with self.assertRaises(ValueError):
+                rpc.rank_of(wrong)
 
     def test_no_more_is_unanswered_than_the_credit(self):
         session = self.session()
@@ -153,7 +200,7 @@ class Rules(unittest.TestCase):
                 except rpc.ProtocolError:
                     session.lost()
             session.lost()
-            queued = {tag for tag, _, _ in session.queue}
+            queued = {queued[0] for queued in session.queue}
             for tag in range(tags):
                 self.assertEqual(len(self.ends.get(tag, [])), 0 if tag in queued else 1)
 

@@ -12,6 +12,7 @@ enum class Outcome : uint8_t {
   kError,
   kExpired,  // never sent: the request waited for credit for too long
   kOverflowed,  // never sent: too many requests waited for credit
+  kWithheld,    // never sent: less urgent than what the server admits
 };
 
 }  // namespace rubato::load

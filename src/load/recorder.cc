@@ -56,6 +56,7 @@ void Recorder::failed(uint32_t type, Outcome outcome, std::string_view text, boo
     case Outcome::kError: ++stats.errors; break;
     case Outcome::kExpired: ++stats.expired; break;
     case Outcome::kOverflowed: ++stats.overflowed; break;
+    case Outcome::kWithheld: ++stats.withheld; break;
   }
 }
 
@@ -174,6 +175,7 @@ void Recorder::add_types(RunReport& report, Histogram& all, Histogram& slowdowns
     if (report.unsent) {
       report.unsent->expired += stats.expired;
       report.unsent->overflowed += stats.overflowed;
+      report.unsent->withheld += stats.withheld;
     }
     all.merge(stats.latency);
     slowdowns.merge(stats.slowdown);

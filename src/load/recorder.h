@@ -73,7 +73,8 @@ class Recorder {
  private:
   struct TypeStats {
     Histogram latency, slowdown, slice;
-    uint64_t sent = 0, refused = 0, errors = 0, lost = 0, expired = 0, overflowed = 0;
+    uint64_t sent = 0, refused = 0, errors = 0, lost = 0, expired = 0, overflowed = 0,
+             withheld = 0;
   };
 
   // Sums over the measured requests.

@@ -214,6 +214,7 @@ void RpcFlows::on_end(const Ended& ended) {
     case Ending::kFailed: return events_.on_failed(request, Outcome::kError, ended.body);
     case Ending::kExpired: return events_.on_failed(request, Outcome::kExpired, {});
     case Ending::kOverflowed: return events_.on_failed(request, Outcome::kOverflowed, {});
+    case Ending::kWithheld: return events_.on_failed(request, Outcome::kWithheld, {});
     case Ending::kLost: return events_.on_lost(request);
   }
 }

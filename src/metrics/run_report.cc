@@ -126,7 +126,9 @@ void add_live_parts(Json& json, const RunReport& r) {
         {"p99", r.send_lag->p99_us}, {"max", r.send_lag->max_us}, {"unsent", r.send_lag->unsent}};
   }
   if (r.unsent) {
-    json["unsent"] = {{"expired", r.unsent->expired}, {"overflowed", r.unsent->overflowed}};
+    json["unsent"] = {{"expired", r.unsent->expired},
+                      {"overflowed", r.unsent->overflowed},
+                      {"withheld", r.unsent->withheld}};
   }
   if (r.noise) json["noise"] = noise_json(*r.noise);
   if (r.undisturbed) json["undisturbed"] = undisturbed_json(*r.undisturbed);

@@ -111,10 +111,11 @@ struct UndisturbedReport {
   std::vector<Type> types;
 };
 
-// Requests that the clients gave up before they were sent, for want of the server's credit.
+// Requests that the clients gave up before they were sent, as the server gave no credit for them.
 struct UnsentReport {
   uint64_t expired = 0;  // waited for too long
   uint64_t overflowed = 0;  // too many waited
+  uint64_t withheld = 0;    // less urgent than what it admits
 };
 
 struct MachineInfo {

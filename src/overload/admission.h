@@ -218,7 +218,10 @@ Arrival Admission<Platform>::arrived(uint32_t worker, Session& session, QueuedRe
   accept_offer(account, session);
   ledgers_[worker].arrivals.fetch_add(1);
   const Arrival arrival = rule(account).arrived(session, demand, published_delay());
-  request = {.since = since, .seen = now, .refused = arrival != Arrival::kServe};
+  request = {.since = since,
+             .seen = now,
+             .load = pool_.pending(),
+             .refused = arrival != Arrival::kServe};
   if (!request.refused) wait(worker, request);
   return arrival;
 }

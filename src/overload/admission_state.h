@@ -29,6 +29,7 @@ struct AdmissionSettings {
 struct QueuedRequest {
   Instant since;
   Instant seen;              // by arrived()
+  int64_t load = 0;          // other requests in service or waiting when it came, about
   int64_t slot = -1;         // of WaitingRequests, while it was not started
   bool underway = false;     // it has started
   bool is_long = false;      // see Admission::classify

@@ -5,8 +5,9 @@
 // turn exceeds a threshold (section 4.1). Its admission level is a compound priority (4.2.2); what
 // is less urgent is refused. After each window, of a second or 2000 requests, the level moves along
 // the histogram of the window's priorities (4.2.3, Algorithm 1): down until 5 % fewer would have
-// been admitted if the server is overloaded, else up until 1 % of the arrivals more would have. The
-// part that tells callers of the level (4.2.4) is not in it. Pure; one owner.
+// been admitted if the server is overloaded, else up until 1 % of the arrivals more would have.
+// Callers that send ranks over Rubato RPC hear of the level (4.2.4; rpc/server_session.h). Pure;
+// one owner.
 #pragma once
 
 #include <algorithm>

@@ -63,8 +63,7 @@ class Limiter {
     apply(visit_rule([](const auto& rule) { return rule.limits(); }));
   }
 
-  // `user` 0 = it is not known: then each request is one of its own.
-  bool admits(uint32_t worker, uint8_t priority, uint64_t user, Instant now) {
+  bool admits(uint32_t worker, const Urgency& of, Instant now) {
     RUBATO_DCHECK(worker < ledgers_.size());
     Ledger& ledger = *ledgers_[worker];
     const int64_t number = ledger.arrived.fetch_add(1);
@@ -72,7 +71,7 @@ class Limiter {
     uint32_t level = 0;
     if (!by_latency_) {
       const uint64_t itself = ~static_cast<uint64_t>(number) ^ (uint64_t{worker} << 48);
-      level = level_of(priority, user != 0 ? user : itself, now);
+      level = level_of(of, itself, now);
       ledger.count(level);
     }
     end_window_if_due(!by_latency_, now);
@@ -116,6 +115,8 @@ class Limiter {
   bool limits() const { return levels_.load() < kLevels || inside_.load() >= most_.load(); }
   // A refused client should ask again when the limits may be others.
   Nanos retry_after() const { return Nanos(std::min(length_ns_.load(), kLongestRetry.count())); }
+  // How many of the most urgent levels are admitted.
+  uint16_t levels() const { return static_cast<uint16_t>(levels_.load()); }
   int64_t inside() const { return inside_.load(); }
   LimiterReport report() const {
     const auto count = static_cast<double>(decisions_.load() + 1);  // with the first limits

@@ -12,6 +12,10 @@
 namespace rubato::overload {
 namespace {
 
+uint32_t level_of(uint8_t priority, uint64_t user, Instant now) {
+  return overload::level_of({.priority = priority, .user = user}, 0, now);
+}
+
 TEST(Levels, a_tier_is_above_all_cohorts_of_the_next) {
   for (uint64_t user = 1; user < 1000; ++user) {
     EXPECT_LT(level_of(0, user, Instant()), kCohorts);
@@ -35,6 +39,15 @@ TEST(Levels, users_are_in_all_cohorts_and_in_others_an_hour_later) {
   EXPECT_LT(same, 60);  // one in 128 is 16
 }
 
+TEST(Levels, what_the_client_says_of_its_user_counts_before_the_connection) {
+  const Urgency said{.priority = 2, .cohort = 1, .user = 77};
+  EXPECT_EQ(overload::level_of(said, 0, Instant()), 2 * kCohorts);
+  EXPECT_EQ(overload::level_of({.priority = 7, .cohort = kCohorts, .user = 77}, 0, Instant()),
+            kLevels - 1);
+  const Urgency nobody{.priority = 0, .cohort = 0, .user = 0};
+  EXPECT_EQ(overload::level_of(nobody, 5, Instant()), level_of(0, 5, Instant()));
+}
+
 class LimiterTest : public ::testing::Test {
  protected:
   using OneLimiter = Limiter<OneThread>;
@@ -43,7 +56,7 @@ class LimiterTest : public ::testing::Test {
   // A request that is let in comes, starts and ends after that long.
   bool serve(OneLimiter& limiter, Nanos latency, uint64_t user = 1) {
     const Instant arrived = now_;
-    if (!limiter.admits(0, 0, user, arrived)) return false;
+    if (!limiter.admits(0, {.user = user}, arrived)) return false;
     EXPECT_TRUE(limiter.starts(0, Nanos(), now_));
     limiter.finished(0, arrived, after(latency));
     return true;
@@ -54,12 +67,12 @@ class LimiterTest : public ::testing::Test {
 
 TEST_F(LimiterTest, by_gradient_no_more_than_the_limit_are_inside) {
   OneLimiter limiter(GradientSettings{}, 1, 1);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(limiter.admits(0, 0, 1, now_));
-  EXPECT_FALSE(limiter.admits(0, 0, 1, now_));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(limiter.admits(0, {.user = 1}, now_));
+  EXPECT_FALSE(limiter.admits(0, {.user = 1}, now_));
   EXPECT_TRUE(limiter.limits());
   limiter.starts(0, Nanos(), now_);
   limiter.finished(0, now_, after(Nanos(100)));
-  EXPECT_TRUE(limiter.admits(0, 0, 1, now_));
+  EXPECT_TRUE(limiter.admits(0, {.user = 1}, now_));
   limiter.leaves(now_);  // one that was refused before its start
   EXPECT_EQ(limiter.inside(), 2);
 }
@@ -84,7 +97,7 @@ TEST_F(LimiterTest, by_gradient_requests_from_before_a_measurement_do_not_count_
   settings.measure_requests = 2;
   OneLimiter limiter(settings, 1, 1);
   const Instant before = now_;
-  ASSERT_TRUE(limiter.admits(0, 0, 1, before));
+  ASSERT_TRUE(limiter.admits(0, {.user = 1}, before));
   limiter.starts(0, Nanos(), now_);
   for (int i = 0; i < 2; ++i) serve(limiter, Nanos(100));
   ASSERT_EQ(limiter.report().decisions, 1u);
@@ -102,9 +115,9 @@ TEST_F(LimiterTest, by_cinnamon_what_has_waited_too_long_does_not_start) {
   CinnamonSettings settings;
   settings.longest_wait = Nanos::millis(1);
   OneLimiter limiter(settings, 1, 1);
-  ASSERT_TRUE(limiter.admits(0, 0, 1, now_));
+  ASSERT_TRUE(limiter.admits(0, {.user = 1}, now_));
   EXPECT_TRUE(limiter.starts(0, Nanos::millis(1), now_));
-  ASSERT_TRUE(limiter.admits(0, 0, 1, now_));
+  ASSERT_TRUE(limiter.admits(0, {.user = 1}, now_));
   EXPECT_FALSE(limiter.starts(0, Nanos::millis(1) + Nanos(1), now_));
   limiter.leaves(now_);
   EXPECT_EQ(limiter.inside(), 1);
@@ -116,7 +129,7 @@ TEST_F(LimiterTest, by_dagor_the_least_urgent_are_refused_and_the_same_ones_each
   const auto come = [&](Nanos wait) {
     std::set<uint64_t> let_in;
     for (uint64_t user = 1; user <= 2000; ++user) {
-      if (!limiter.admits(0, 0, user, now_)) continue;
+      if (!limiter.admits(0, {.user = user}, now_)) continue;
       let_in.insert(user);
       limiter.starts(0, wait, now_);
       limiter.finished(0, now_, now_);
@@ -135,13 +148,13 @@ TEST_F(LimiterTest, by_dagor_the_least_urgent_are_refused_and_the_same_ones_each
 TEST_F(LimiterTest, requests_without_a_user_are_spread_over_all_cohorts) {
   OneLimiter limiter(DagorSettings{}, 1, 1);
   for (int i = 0; i < 2000; ++i) {
-    ASSERT_TRUE(limiter.admits(0, 0, 0, now_));
+    ASSERT_TRUE(limiter.admits(0, Urgency(), now_));
     limiter.starts(0, Nanos::millis(30), now_);
     limiter.finished(0, now_, now_);
   }
   after(Nanos::seconds(1));
   int let_in = 0;
-  for (int i = 0; i < 1000; ++i) let_in += limiter.admits(0, 0, 0, now_) ? 1 : 0;
+  for (int i = 0; i < 1000; ++i) let_in += limiter.admits(0, Urgency(), now_) ? 1 : 0;
   EXPECT_NEAR(let_in, 950, 40);
 }
 
@@ -150,7 +163,7 @@ TEST_F(LimiterTest, a_quiet_server_looks_and_forgives) {
   settings.beta = 1;
   OneLimiter limiter(settings, 1, 1);
   for (uint64_t user = 1; user <= 2000; ++user) {
-    ASSERT_TRUE(limiter.admits(0, 0, user, now_));
+    ASSERT_TRUE(limiter.admits(0, {.user = user}, now_));
     limiter.starts(0, Nanos::millis(30), now_);
     limiter.finished(0, now_, now_);
   }
@@ -170,7 +183,7 @@ TEST(LimiterLines, workers_write_lines_of_their_own_but_for_what_limits_them_tog
   Writes::all().reset();
   for (uint32_t worker = 0; worker < 4; ++worker) {
     Writes::all().play(worker);
-    ASSERT_TRUE(limiter->admits(worker, 0, worker + 1, Instant(2)));
+    ASSERT_TRUE(limiter->admits(worker, {.user = worker + 1}, Instant(2)));
     ASSERT_TRUE(limiter->starts(worker, Nanos(1), Instant(2)));
     limiter->finished(worker, Instant(2), Instant(3));
   }

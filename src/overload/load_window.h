@@ -26,14 +26,28 @@ inline constexpr uint32_t kCohorts = 128;
 inline constexpr uint32_t kLevels = limits::kPriorityLevels * kCohorts;
 inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-// The level of a user's request. Cohorts are drawn anew every hour, so that nobody is among the
-// last for longer (DAGOR, 4.2.2).
-inline uint32_t level_of(uint8_t priority, uint64_t user, Instant now) {
+// The cohort of a user. They are drawn anew every hour, so that nobody is among the last for longer
+// (DAGOR, 4.2.2).
+inline uint32_t cohort_of(uint64_t user, Instant now) {
   constexpr int64_t kHour = Nanos::seconds(3600).count();
   const auto hour = static_cast<uint64_t>(now.ns() / kHour);
-  Prng draw(user * 0x9e3779b97f4a7c15u + hour);
-  const uint32_t tier = std::min<uint32_t>(priority, limits::kPriorityLevels - 1);
-  return tier * kCohorts + draw.below(kCohorts);
+  return Prng(user * 0x9e3779b97f4a7c15u + hour).below(kCohorts);
+}
+
+// What the level of a request goes by.
+struct Urgency {
+  uint8_t priority = 0;
+  uint8_t cohort = 0;  // if its client knows that of its user, from 1 on
+  uint64_t user = 0;   // else; 0 = unknown, and each request is a user of its own
+};
+
+constexpr uint32_t level_of(uint8_t priority, uint32_t cohort) {
+  return std::min<uint32_t>(priority, limits::kPriorityLevels - 1) * kCohorts + cohort;
+}
+// `itself`: the user for a request of no user.
+inline uint32_t level_of(const Urgency& of, uint64_t itself, Instant now) {
+  if (of.cohort > 0) return level_of(of.priority, of.cohort - 1u);
+  return level_of(of.priority, cohort_of(of.user != 0 ? of.user : itself, now));
 }
 
 struct LoadWindow {

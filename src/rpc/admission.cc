@@ -127,6 +127,9 @@ bool AdmissionController::started(QueuedRequest& request, Instant now) {
 int64_t AdmissionController::replied(AdmittedSession& session, QueuedRequest& request,
                                      Nanos in_slices, Instant now) {
   update_if_due(now);
+  if (now.ns() < probed_until_ns_.load()) {
+    latencies_.ended(request.load, now - request.since, now);
+  }
   return admission_.replied(worker(), session, request, in_slices, now);
 }
 
@@ -153,9 +156,22 @@ Nanos AdmissionController::retry_after() const {
   return std::max(admission_.published_delay(), options_.credits.target_delay);
 }
 
+// The time is renewed seldom, as all workers read it.
+overload::ServerLoad AdmissionController::probe(Instant now) {
+  update_if_due(now);
+  probes_.fetch_add(1, std::memory_order_relaxed);
+  const Instant until = now + kProbesMatter;
+  if (until.ns() - probed_until_ns_.load() > kProbesMatter.count() / 2) {
+    probed_until_ns_.store(until.ns());
+  }
+  const int64_t inside = std::max<int64_t>(pool().pending(), 0);
+  return {static_cast<uint32_t>(inside), latencies_.expected(inside, now)};
+}
+
 AdmissionController::Counts AdmissionController::counts() const {
   Counts counts{admission_.counts()};
   counts.offered = offered_.load(std::memory_order_relaxed);
+  counts.probes = probes_.load(std::memory_order_relaxed);
   const std::lock_guard lock(sessions_mutex_);
   counts.opened = opened_;
   counts.sessions_refused = refused_;

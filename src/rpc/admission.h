@@ -25,8 +25,10 @@
 
 #include "base/time.h"
 #include "mechanism/preempt/preempt_disable.h"
+#include "mechanism/queue/live_cells.h"
 #include "metrics/counter.h"
 #include "overload/admission.h"
+#include "overload/latency_by_load.h"
 #include "rpc/credit_source.h"
 #include "rpc/frames.h"
 
@@ -113,6 +115,10 @@ class AdmissionController final : public CreditSource {
   int64_t note_demand(AdmittedSession& session, uint32_t demand, Instant now);
   int64_t take_offer(AdmittedSession& session, Instant now);
 
+  // Answers a probe: what a request that comes now finds and may expect, as of the last update.
+  // Latencies are noted for kProbesMatter from a probe on.
+  overload::ServerLoad probe(Instant now);
+
   // One turn of the controller's thread. True = the next turn is due soon.
   bool tick(Instant now);
 
@@ -138,12 +144,14 @@ class AdmissionController final : public CreditSource {
     uint64_t refused_of_address = 0;  // sessions over the limit of their address
     uint64_t faults = 0;              // sessions that were ended for a faulty frame
     uint64_t offered = 0;             // offers of credits that the session had not asked for
+    uint64_t probes = 0;
   };
   Counts counts() const;
 
  private:
   static constexpr Nanos kTick = Nanos::millis(1);
   static constexpr Nanos kQuietTick = Nanos::millis(20);
+  static constexpr Nanos kProbesMatter = Nanos::seconds(10);
   static constexpr uint32_t kOffersPerTick = 32;
   static constexpr uint32_t kOffersPerRequest = 2;
 
@@ -166,6 +174,9 @@ class AdmissionController final : public CreditSource {
   uint64_t faults_ = 0;
 
   std::atomic<uint64_t> offered_{0};
+  std::atomic<uint64_t> probes_{0};
+  overload::LatencyByLoad<LiveCells> latencies_;
+  LiveCells::Count<int64_t> probed_until_ns_{0};  // that long latencies are noted
   std::atomic<Datapath*> datapath_{nullptr};
   std::mutex thread_mutex_;  // guards stopping_
   std::condition_variable thread_wakes_;

@@ -6,9 +6,11 @@
 
 namespace rubato::rpc {
 
-void ClientSession::submit(uint64_t tag, std::string_view body, Instant now) {
+void ClientSession::submit(uint64_t tag, std::string_view body, Instant now,
+                           std::optional<Rank> rank) {
   expire(now);
-  if (options_.datagrams && body.size() > kMaxDatagramBodyBytes) {
+  const size_t most = kMaxDatagramBodyBytes - (rank ? kRankBytes : 0);
+  if (options_.datagrams && body.size() > most) {
     return events_.on_end({tag, Ending::kFailed, "the request does not fit in a datagram", {}});
   }
   if (queue_.size() >= std::max(options_.queue, 1u)) {
@@ -17,11 +19,18 @@ void ClientSession::submit(uint64_t tag, std::string_view body, Instant now) {
     queue_.pop_front();
     events_.on_end({oldest, Ending::kOverflowed, {}, {}});
   }
-  queue_.push_back({tag, now, std::string(body)});
+  queue_.push_back({tag, now, std::string(body), rank});
+}
+
+bool ClientSession::probe(std::string& out) {
+  if (state_ != State::kOpen) return false;
+  put(out, {Kind::kProbe, options_.session, 0, next_probe_++, {}});
+  return true;
 }
 
 bool ClientSession::next_frame(std::string& out, Instant now) {
   expire(now);
+  drop_withheld(now);
   switch (state_) {
     case State::kNew: return send_first(out, now);
     case State::kGreeted:
@@ -37,12 +46,13 @@ bool ClientSession::next_frame(std::string& out, Instant now) {
 }
 
 // The first request goes along with the hello (CoreSync III-A), over UDP with the one that has the
-// token. If the queue is empty, it goes later, and needs no credit all the same.
+// token. If the queue is empty, or its request has a rank, which a hello has no room for, it goes
+// later, and needs no credit all the same.
 bool ClientSession::send_first(std::string& out, Instant now) {
   state_ = State::kGreeted;
   asked_at_ = now;
   const bool needs_token = options_.datagrams && token_ == 0;
-  if (queue_.empty() || needs_token) {
+  if (queue_.empty() || needs_token || queue_.front().rank) {
     send(Kind::kHello, out, 0, {});
   } else {
     send_request(Kind::kHello, out, now);
@@ -55,7 +65,10 @@ void ClientSession::send_request(Kind kind, std::string& out, Instant now) {
   queue_.pop_front();
   sent_.push_back({next_id_++, next.tag, now});
   spent_first_ = true;
-  send(kind, out, sent_.back().id, next.body);
+  if (!next.rank) return send(kind, out, sent_.back().id, next.body);
+  std::string body(kRankBytes, 0);
+  encode_rank(body.data(), *next.rank);
+  send(Kind::kRankedRequest, out, sent_.back().id, body.append(next.body));
 }
 
 // While a request is unanswered, its answer brings the credit, and the next frame brings the exact
@@ -102,7 +115,7 @@ Status ClientSession::receive(std::string_view bytes, Instant now) {
       return Error{std::string("what the server sends is no answer: ") + to_string(found.fault)};
     }
     rest.remove_prefix(found.length);
-    if (Status good = take(found.message); !good.ok()) return good;
+    if (Status good = take(found.message, now); !good.ok()) return good;
   }
   // `rest` may lie in unread_ itself.
   unread_ = options_.datagrams ? std::string() : std::string(rest);
@@ -110,13 +123,20 @@ Status ClientSession::receive(std::string_view bytes, Instant now) {
   return Done{};
 }
 
-Status ClientSession::take(const Message& message) {
+Status ClientSession::take(const Message& message, Instant now) {
   // Before the server knows the session's number, its errors have session 0.
   const bool nameless = message.kind == Kind::kError && message.session == 0;
   if (message.session != options_.session && !nameless) return Done{};  // an earlier one's, by UDP
   switch (message.kind) {
     case Kind::kResponse: end_sent(message, Ending::kReply); break;
     case Kind::kRefusal: end_sent(message, Ending::kRefused); break;
+    case Kind::kLoad:
+      events_.on_load({message.amount, Nanos::micros(decode_load(message.body).latency_us)});
+      return Done{};
+    case Kind::kLevel:
+      levels_ = std::clamp<uint32_t>(message.amount, 1, overload::kLevels);
+      heard_at_ = now;
+      return Done{};
     case Kind::kToken: take_token(message.id); return Done{};
     case Kind::kError:
       if (message.id == 0) {
@@ -163,7 +183,24 @@ void ClientSession::expire(Instant now) {
   }
 }
 
+bool ClientSession::withholds(Rank rank, Instant now) {
+  if (overload::level_of(rank.priority, rank.cohort) < levels_) return false;
+  if (now - heard_at_ < kLevelHolds) return true;
+  heard_at_ = now;
+  return false;
+}
+
+void ClientSession::drop_withheld(Instant now) {
+  if (state_ != State::kOpen || sent_.size() >= allowed()) return;
+  while (!queue_.empty() && queue_.front().rank && withholds(*queue_.front().rank, now)) {
+    const uint64_t tag = queue_.front().tag;
+    queue_.pop_front();
+    events_.on_end({tag, Ending::kWithheld, {}, {}});
+  }
+}
+
 void ClientSession::lost() {
+  levels_ = overload::kLevels;
   state_ = State::kNew;
   spent_first_ = false;
   token_ = 0;

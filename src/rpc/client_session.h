@@ -9,12 +9,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "overload/latency_by_load.h"
+#include "overload/load_window.h"
 #include "rpc/frames.h"
 
 namespace rubato::rpc {
@@ -36,6 +39,7 @@ enum class Ending : uint8_t {
   kFailed,    // the application failed it, or it was never sent: too long for a datagram
   kExpired,   // never sent: waited for credit for too long
   kOverflowed,   // never sent: the queue was full
+  kWithheld,  // never sent: less urgent than what the server admits
   kLost,      // sent, and no answer came: the connection went, or the time was up
 };
 
@@ -51,6 +55,8 @@ class ClientEvents {
   virtual ~ClientEvents() = default;
   // Must not call back into the session.
   virtual void on_end(const Ended& request) = 0;
+  // A probe was answered. Likewise.
+  virtual void on_load(const overload::ServerLoad&) {}
 };
 
 class ClientSession {
@@ -58,8 +64,13 @@ class ClientSession {
   ClientSession(const ClientOptions& options, ClientEvents& events)
       : options_(options), events_(events) {}
 
-  // `tag` comes back in on_end. The session keeps a copy of the body.
-  void submit(uint64_t tag, std::string_view body, Instant now);
+  // `tag` comes back in on_end. The session keeps a copy of the body. A request with a rank is not
+  // sent while the server refuses all of its level (DAGOR, SoCC 2018, section 4.2.4); one each
+  // kLevelHolds is, to hear whether it still does.
+  void submit(uint64_t tag, std::string_view body, Instant now, std::optional<Rank> rank = {});
+  // Appends a probe and returns true, or false if the session is not open. The answer comes in
+  // on_load, if it comes.
+  bool probe(std::string& out);
 
   // Appends the next frame to be sent, and returns true, or false if there is none now. Over UDP
   // each frame is one datagram.
@@ -82,6 +93,10 @@ class ClientSession {
   uint32_t credit() const { return credit_; }
   // True once the server has welcomed the session; before that the credit means nothing.
   bool open() const { return state_ == State::kOpen; }
+  // How many of the most urgent levels the server admits, as far as it has said.
+  uint32_t levels() const { return levels_; }
+
+  static constexpr Nanos kLevelHolds = Nanos::seconds(1);
 
  private:
   enum class State : uint8_t { kNew, kGreeted, kOpen };
@@ -89,6 +104,7 @@ class ClientSession {
     uint64_t tag = 0;
     Instant since;
     std::string body;
+    std::optional<Rank> rank;
   };
   struct Sent {
     uint64_t id = 0;
@@ -104,9 +120,11 @@ class ClientSession {
   bool send_demand(std::string& out, Instant now);
   void send(Kind kind, std::string& out, uint64_t id, std::string_view body);
   void put(std::string& out, const Message& message) const;
-  Status take(const Message& message);
+  Status take(const Message& message, Instant now);
+  bool withholds(Rank rank, Instant now);
   void end_sent(const Message& message, Ending ending);
   void expire(Instant now);
+  void drop_withheld(Instant now);
 
   const ClientOptions options_;
   ClientEvents& events_;
@@ -117,6 +135,9 @@ class ClientSession {
   uint64_t next_id_ = 1;
   uint64_t token_ = 0;        // over UDP; 0 = the server has not given one
   Instant asked_at_;          // the last hello or demand
+  uint32_t levels_ = overload::kLevels;
+  Instant heard_at_;          // of the levels, or asked
+  uint64_t next_probe_ = 1;
   std::deque<Queued> queue_;
   std::vector<Sent> sent_;    // in the order of sending; as many as the credit at most
   std::string unread_;        // the beginning of a frame

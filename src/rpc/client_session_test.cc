@@ -25,6 +25,7 @@ class ClientSessionTest : public ::testing::Test, public ClientEvents {
     bodies_[ended.tag] = ended.body;
     reject_ = ended.refuse;
   }
+  void on_load(const overload::ServerLoad& load) override { load_ = load; }
   ClientSession& make(ClientOptions options = {}) {
     datagrams_ = options.datagrams;
     client_ = std::make_unique<ClientSession>(options, *this);
@@ -66,6 +67,7 @@ class ClientSessionTest : public ::testing::Test, public ClientEvents {
   std::map<uint64_t, std::vector<Ending>> ends_;
   std::map<uint64_t, std::string> bodies_;
   RefusalBody reject_;
+  overload::ServerLoad load_;
   std::string bytes_;
   bool datagrams_ = false;
   uint64_t token_ = 0;  // of the last frame
@@ -341,6 +343,70 @@ TEST_F(ClientSessionTest, whatever_comes_every_request_ends_once) {
     client.abandon();
     for (uint64_t i = 0; i < tag; ++i) ASSERT_EQ(ends(i).size(), 1u) << i;
   }
+}
+
+TEST_F(ClientSessionTest, a_request_with_a_rank_goes_behind_the_hello) {
+  ClientSession& client = make();
+  client.submit(1, "ping", at(0), Rank{2, 5});
+  auto sent = frames();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].kind, Kind::kHello);
+  EXPECT_EQ(sent[0].id, 0u);
+  hear(Kind::kWelcome, 0);
+  sent = frames();
+  ASSERT_EQ(sent.size(), 1u) << "the first needs no credit";
+  EXPECT_EQ(sent[0].kind, Kind::kRankedRequest);
+  EXPECT_EQ(sent[0].body, std::string("\x02\x05\0\0ping", 8));
+}
+
+TEST_F(ClientSessionTest, what_the_server_refuses_by_its_level_is_not_sent) {
+  ClientSession& client = make();
+  open_without_credit();
+  hear(Kind::kCredit, 10);
+  hear(Kind::kLevel, 128 + 64, 0, {}, 1000);
+  EXPECT_EQ(client.levels(), 192u);
+  client.submit(1, "a", at(1000), Rank{1, 64});
+  client.submit(2, "b", at(1000), Rank{1, 63});
+  client.submit(3, "c", at(1000));
+  EXPECT_EQ(frames(1000).size(), 2u);
+  EXPECT_EQ(ends(1), std::vector{Ending::kWithheld});
+  EXPECT_TRUE(ends(2).empty());
+  EXPECT_TRUE(ends(3).empty());
+  // One each second asks whether it is still so.
+  client.submit(4, "d", at(1'000'999), Rank{7, 0});
+  EXPECT_EQ(frames(1'000'999).size(), 0u);
+  client.submit(5, "e", at(1'001'000), Rank{7, 0});
+  client.submit(6, "f", at(1'001'000), Rank{7, 0});
+  EXPECT_EQ(frames(1'001'000).size(), 1u);
+  EXPECT_TRUE(ends(5).empty());
+  EXPECT_EQ(ends(6), std::vector{Ending::kWithheld});
+  hear(Kind::kLevel, overload::kLevels, 0, {}, 1'001'500);
+  client.submit(7, "g", at(1'001'500), Rank{7, 127});
+  EXPECT_EQ(frames(1'001'500).size(), 1u);
+}
+
+TEST_F(ClientSessionTest, a_new_session_knows_of_no_level) {
+  ClientSession& client = make();
+  open_without_credit();
+  hear(Kind::kLevel, 1);
+  client.lost();
+  EXPECT_EQ(client.levels(), overload::kLevels);
+}
+
+TEST_F(ClientSessionTest, a_probe_needs_an_open_session_and_brings_the_load) {
+  ClientSession& client = make();
+  EXPECT_FALSE(client.probe(bytes_));
+  open_without_credit();
+  std::string probe;
+  ASSERT_TRUE(client.probe(probe));
+  const Decoded found = decode(probe, Side::kClient);
+  ASSERT_EQ(found.message.kind, Kind::kProbe);
+  char body[kLoadBytes];
+  encode_load(body, {250});
+  EXPECT_TRUE(hear(Kind::kLoad, 7, found.message.id, {body, sizeof body}));
+  EXPECT_EQ(load_.in_flight, 7u);
+  EXPECT_EQ(load_.latency, Nanos::micros(250));
+  EXPECT_EQ(client.credit(), 0u) << "the amount of a load is no credit";
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ void write_counts(OpenMetrics& out, const AdmissionController::Counts& counts) {
   out.counter(counts.faults);
   out.family("rubato_rpc_pushed_credits", "counter", "Credits sent in messages of their own.");
   out.counter(counts.offered);
+  out.family("rubato_rpc_probes", "counter", "Probes of the load that were answered.");
+  out.counter(counts.probes);
 }
 
 }  // namespace

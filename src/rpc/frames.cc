@@ -35,9 +35,9 @@ void put(char* to, T value) {
 bool may_send(Side side, uint8_t kind) {
   if (side == Side::kClient) {
     return kind >= static_cast<uint8_t>(Kind::kHello) &&
-           kind <= static_cast<uint8_t>(Kind::kGoodbye);
+           kind <= static_cast<uint8_t>(Kind::kProbe);
   }
-  return kind >= static_cast<uint8_t>(Kind::kWelcome) && kind <= static_cast<uint8_t>(Kind::kToken);
+  return kind >= static_cast<uint8_t>(Kind::kWelcome) && kind <= static_cast<uint8_t>(Kind::kLevel);
 }
 
 // Whether a frame of this kind has the id and the body that it must have, and no other.
@@ -48,10 +48,14 @@ bool fields_fit(Kind kind, uint64_t id, size_t body_bytes) {
     case Kind::kResponse: return id != 0;
     case Kind::kRefusal: return id != 0 && body_bytes == kRefusalBytes;
     case Kind::kError: return body_bytes <= kMaxErrorText;
+    case Kind::kRankedRequest: return id != 0 && body_bytes >= kRankBytes;
+    case Kind::kLoad: return id != 0 && body_bytes == kLoadBytes;
+    case Kind::kProbe:
     case Kind::kToken: return id != 0 && body_bytes == 0;
     case Kind::kDemand:
     case Kind::kGoodbye:
     case Kind::kWelcome:
+    case Kind::kLevel:
     case Kind::kCredit: return id == 0 && body_bytes == 0;
   }
   return false;
@@ -114,6 +118,28 @@ RefusalBody decode_refusal(std::string_view body) {
   if (body.size() != kRefusalBytes) return {};
   return {static_cast<Reason>(static_cast<uint8_t>(body[kReasonAt])),
           static_cast<uint8_t>(body[kClassAt]), get<uint32_t>(body, kRetryAt)};
+}
+
+void encode_rank(char* to, Rank rank) {
+  to[0] = static_cast<char>(rank.priority);
+  to[1] = static_cast<char>(rank.cohort);
+  put(to + 2, uint16_t{0});
+}
+
+std::optional<Rank> decode_rank(std::string_view from) {
+  const Rank rank{get<uint8_t>(from, 0), get<uint8_t>(from, 1)};
+  if (rank.priority > kMaxPriority || rank.cohort > kMaxCohort) return std::nullopt;
+  return rank;
+}
+
+void encode_load(char* to, const LoadBody& load) {
+  put(to, load.latency_us);
+  put(to + sizeof load.latency_us, uint32_t{0});
+}
+
+LoadBody decode_load(std::string_view body) {
+  if (body.size() != kLoadBytes) return {};
+  return {get<uint32_t>(body, 0)};
 }
 
 const char* to_string(Fault fault) {

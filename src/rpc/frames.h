@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace rubato::rpc {
@@ -16,6 +17,8 @@ inline constexpr uint8_t kMagic1 = 'B';
 inline constexpr uint8_t kWireVersion = 1;
 inline constexpr size_t kHeaderBytes = 24;
 inline constexpr size_t kRefusalBytes = 8;          // body of a refusal
+inline constexpr size_t kRankBytes = 4;             // before the body of a ranked request
+inline constexpr size_t kLoadBytes = 8;             // body of a load
 inline constexpr size_t kMaxErrorText = 256;       // body of an error
 inline constexpr size_t kMaxDatagramBytes = 1472;  // one Ethernet packet
 // Of the token before each frame of a client over UDP.
@@ -33,6 +36,8 @@ enum class Kind : uint8_t {
   kRequest = 0x02,
   kDemand = 0x03,   // nothing but the demand
   kGoodbye = 0x04,  // ends the session
+  kRankedRequest = 0x05,  // a request behind its Rank
+  kProbe = 0x06,    // asks for the load; `amount` is 0, the id comes back
   // From the server; `amount` is the session's credit: the requests that it may have unanswered.
   kWelcome = 0x81,
   kResponse = 0x82,
@@ -40,6 +45,8 @@ enum class Kind : uint8_t {
   kRefusal = 0x84,  // the request was not run, see RefusalBody
   kError = 0x85,   // `amount` is a Fault; with an id that request failed, else the session is over
   kToken = 0x86,   // over UDP: `id` is the token of the session
+  kLoad = 0x87,    // answers a probe, see LoadBody; `amount` = requests inside
+  kLevel = 0x88,   // `amount` = how many of the most urgent levels are admitted
 };
 
 enum class Fault : uint32_t {
@@ -71,6 +78,19 @@ struct RefusalBody {
   Reason reason = Reason::kOverloaded;
   uint8_t of_class = 0;
   uint32_t retry_after_us = 0;  // an earlier retry is useless
+};
+
+// How urgent a request is: its level is priority * kCohorts + cohort, 0 = the most urgent
+// (overload/load_window.h).
+struct Rank {
+  uint8_t priority = 0;  // 0 .. 7
+  uint8_t cohort = 0;    // of its user, 0 .. 127
+};
+inline constexpr uint8_t kMaxPriority = 7;
+inline constexpr uint8_t kMaxCohort = 127;
+
+struct LoadBody {
+  uint32_t latency_us = 0;  // that a request would have; 0 = not known
 };
 
 struct Message {
@@ -116,6 +136,13 @@ uint64_t decode_token(std::string_view from);
 // defaults.
 void encode_refusal(char* to, const RefusalBody& refuse);
 RefusalBody decode_refusal(std::string_view body);
+
+// The same for a rank, and a load, whose body has other bytes that are 0. A Rank beyond its ranges
+// does not decode; `from` has kRankBytes or more.
+void encode_rank(char* to, Rank rank);
+std::optional<Rank> decode_rank(std::string_view from);
+void encode_load(char* to, const LoadBody& load);
+LoadBody decode_load(std::string_view body);
 
 // Text for messages; never null.
 const char* to_string(Fault fault);

@@ -20,6 +20,10 @@ void check_message(const Decoded& found, std::string_view bytes) {
   encode(again, found.message);
   RUBATO_CHECK(again == bytes.substr(0, found.length));
   static_cast<void>(decode_refusal(found.message.body));
+  static_cast<void>(decode_load(found.message.body));
+  if (found.message.kind == Kind::kRankedRequest) {
+    static_cast<void>(decode_rank(found.message.body));
+  }
 }
 
 // Bytes that come one by one decode to the same frame, neither too early nor too late.

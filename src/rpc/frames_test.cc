@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -58,8 +59,8 @@ TEST(Frames, another_protocol_shows_at_its_first_byte) {
 TEST(Frames, a_side_sends_only_what_is_its_to_send) {
   for (int kind = 0; kind < 256; ++kind) {
     const std::string start = std::string("RB\x01") + static_cast<char>(kind);
-    const bool client = kind >= 0x01 && kind <= 0x04;
-    const bool server = kind >= 0x81 && kind <= 0x86;
+    const bool client = kind >= 0x01 && kind <= 0x06;
+    const bool server = kind >= 0x81 && kind <= 0x88;
     EXPECT_EQ(fault_of(start, Side::kClient) == Fault::kNone, client) << kind;
     EXPECT_EQ(fault_of(start, Side::kServer) == Fault::kNone, server) << kind;
   }
@@ -83,6 +84,36 @@ TEST(Frames, ids_and_bodies_stand_where_they_belong) {
   EXPECT_EQ(fault_of(framed({Kind::kRefusal, 1, 0, 1, "1234567"}), Side::kServer), Fault::kFields);
   EXPECT_EQ(fault_of(framed({Kind::kError, 1, 9, 0, std::string(257, 'x')}), Side::kServer),
             Fault::kFields);
+}
+
+TEST(Frames, a_rank_is_before_a_body_and_within_its_ranges) {
+  char rank[kRankBytes];
+  encode_rank(rank, {7, 127});
+  const std::string body = std::string(rank, sizeof rank) + "GET";
+  EXPECT_EQ(fault_of(framed({Kind::kRankedRequest, 1, 0, 1, body})), Fault::kNone);
+  EXPECT_EQ(fault_of(framed({Kind::kRankedRequest, 1, 0, 0, body})), Fault::kFields);
+  EXPECT_EQ(fault_of(framed({Kind::kRankedRequest, 1, 0, 1, "abc"})), Fault::kFields);
+  const std::optional<Rank> found = decode_rank(body);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->priority, 7);
+  EXPECT_EQ(found->cohort, 127);
+  EXPECT_FALSE(decode_rank(std::string("\x08\0\0\0", 4)));
+  EXPECT_FALSE(decode_rank(std::string("\0\x80\0\0", 4)));
+}
+
+TEST(Frames, a_probe_and_its_answer_have_an_id) {
+  char load[kLoadBytes];
+  encode_load(load, {1234});
+  const std::string body(load, sizeof load);
+  EXPECT_EQ(decode_load(body).latency_us, 1234u);
+  EXPECT_EQ(fault_of(framed({Kind::kProbe, 1, 0, 9, {}})), Fault::kNone);
+  EXPECT_EQ(fault_of(framed({Kind::kProbe, 1, 0, 0, {}})), Fault::kFields);
+  EXPECT_EQ(fault_of(framed({Kind::kProbe, 1, 0, 9, "x"})), Fault::kFields);
+  EXPECT_EQ(fault_of(framed({Kind::kLoad, 1, 3, 9, body}), Side::kServer), Fault::kNone);
+  EXPECT_EQ(fault_of(framed({Kind::kLoad, 1, 3, 0, body}), Side::kServer), Fault::kFields);
+  EXPECT_EQ(fault_of(framed({Kind::kLoad, 1, 3, 9, "x"}), Side::kServer), Fault::kFields);
+  EXPECT_EQ(fault_of(framed({Kind::kLevel, 1, 3, 0, {}}), Side::kServer), Fault::kNone);
+  EXPECT_EQ(fault_of(framed({Kind::kLevel, 1, 3, 1, {}}), Side::kServer), Fault::kFields);
 }
 
 TEST(Frames, a_reject_says_why_and_when_again) {
@@ -149,19 +180,23 @@ const char* name_of(Kind kind) {
     case Kind::kRequest: return "request";
     case Kind::kDemand: return "demand";
     case Kind::kGoodbye: return "goodbye";
+    case Kind::kRankedRequest: return "ranked";
+    case Kind::kProbe: return "probe";
     case Kind::kWelcome: return "welcome";
     case Kind::kResponse: return "response";
     case Kind::kCredit: return "credit";
     case Kind::kRefusal: return "refusal";
     case Kind::kError: return "error";
     case Kind::kToken: return "token";
+    case Kind::kLoad: return "load";
+    case Kind::kLevel: return "level";
   }
   return "?";
 }
 
 TEST(Frames, the_example_of_the_page_is_what_is_sent) {
   const std::vector<Example> examples = page();
-  ASSERT_EQ(examples.size(), 11u);
+  ASSERT_EQ(examples.size(), 15u);
   for (const Example& example : examples) {
     const Decoded found = decode(example.bytes, example.side);
     ASSERT_EQ(found.state, Decoded::State::kComplete) << example.name;
@@ -175,6 +210,14 @@ TEST(Frames, the_example_of_the_page_is_what_is_sent) {
   EXPECT_EQ(refuse.of_class, 1);
   EXPECT_EQ(static_cast<Fault>(decode(examples[9].bytes, Side::kServer).message.amount),
             Fault::kFailed);
+  const Message ranked = decode(examples[12].bytes, Side::kClient).message;
+  const std::optional<Rank> rank = decode_rank(ranked.body);
+  ASSERT_TRUE(rank);
+  EXPECT_EQ(rank->priority, 1);
+  EXPECT_EQ(rank->cohort, 100);
+  const Message load = decode(examples[11].bytes, Side::kServer).message;
+  EXPECT_EQ(load.amount, 9u);
+  EXPECT_EQ(decode_load(load.body).latency_us, 250u);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "mechanism/clock/clock.h"
@@ -28,7 +29,7 @@ Frame ServerSession::find(std::string_view unread, Request& request, ServerReque
   if (malformed) {
     fault(of, found.fault);
   } else {
-    take(found.message, of);
+    take(found.message, request, of);
   }
   request.credited = of.answer == ServerRequest::Answer::kRun;
   request.at_once = !request.credited;
@@ -36,7 +37,7 @@ Frame ServerSession::find(std::string_view unread, Request& request, ServerReque
   return {FrameState::kComplete, malformed ? unread.size() : found.length};
 }
 
-void ServerSession::take(const Message& message, ServerRequest& of) {
+void ServerSession::take(const Message& message, Request& request, ServerRequest& of) {
   of.body = message.body;
   of.id = message.id;
   if (message.kind == Kind::kHello) return take_hello(message, of);
@@ -44,6 +45,11 @@ void ServerSession::take(const Message& message, ServerRequest& of) {
   if (message.session != session_) return fault(of, Fault::kSession);
   switch (message.kind) {
     case Kind::kRequest: return take_request(message, of);
+    case Kind::kRankedRequest: return take_ranked(message, request, of);
+    case Kind::kProbe:
+      of.load = admission_.probe(now());
+      of.answer = ServerRequest::Answer::kLoad;
+      return;
     case Kind::kDemand:
       of.credit = admission_.note_demand(admitted_, std::min(message.amount, kMaxDemand), now());
       of.answer = ServerRequest::Answer::kCredit;
@@ -57,6 +63,7 @@ void ServerSession::take(const Message& message, ServerRequest& of) {
 void ServerSession::take_hello(const Message& message, ServerRequest& of) {
   const uint32_t demand = std::min(message.amount, kMaxDemand);
   if (message.session == 0) return fault(of, Fault::kSession);
+  advertised_levels_ = overload::kLevels;
   if (state_ == State::kNew) {
     of.credit = admission_.open(admitted_, demand, now());
     session_ = message.session;
@@ -82,6 +89,16 @@ void ServerSession::take_request(const Message& message, ServerRequest& of) {
                                                             : Reason::kOverloaded;
 }
 
+void ServerSession::take_ranked(const Message& message, Request& request, ServerRequest& of) {
+  const std::optional<Rank> rank = decode_rank(message.body);
+  if (!rank) return fault(of, Fault::kFields);
+  of.body = message.body.substr(kRankBytes);
+  of.is_ranked = true;
+  request.priority = request.client_priority = rank->priority;
+  request.cohort = static_cast<uint8_t>(rank->cohort + 1);
+  take_request(message, of);
+}
+
 void ServerSession::fault(ServerRequest& of, Fault fault) {
   if (fault != Fault::kSessions) admission_.note_fault();
   admission_.close(admitted_);
@@ -97,8 +114,9 @@ void ServerSession::answer(Request& request, ServerRequest& of) {
   switch (of.answer) {
     case Answer::kRun:
       refused(request, of);
-      return refuse(of, to, of.reason);
-    case Answer::kRefusal: return refuse(of, to, of.reason);
+      return refuse(request, of, to, of.reason);
+    case Answer::kRefusal: return refuse(request, of, to, of.reason);
+    case Answer::kLoad: return answer_probe(of, to);
     case Answer::kWelcome: return send(to, Kind::kWelcome, on_wire(of.credit), 0, {});
     case Answer::kCredit: return send(to, Kind::kCredit, on_wire(of.credit), 0, {});
     case Answer::kError:
@@ -121,7 +139,7 @@ void ServerSession::complete(Request& request, ServerRequest& of, ReplyBuffer& t
   switch (of.outcome) {
     case ServerRequest::Outcome::kReply: return reply(request, of, to, body);
     case ServerRequest::Outcome::kFailed: return fail(request, of, to, of.fault);
-    case ServerRequest::Outcome::kRefusal: return refuse(of, to, of.reason);
+    case ServerRequest::Outcome::kRefusal: return refuse(request, of, to, of.reason);
   }
 }
 
@@ -151,7 +169,7 @@ bool ServerSession::begin_reply(Request& request, ServerRequest& of, ReplyBuffer
   }
   const Instant end = note_end();
   const int64_t credit = admission_.replied(admitted_, of.queued, in_slices(request), end);
-  welcome(of, to, credit);
+  begin_answer(request, of, to, credit);
   char header[kHeaderBytes];
   encode_header(header, {Kind::kResponse, session_, on_wire(credit), of.id, {}}, body_bytes);
   to.append({header, sizeof header});
@@ -164,16 +182,17 @@ void ServerSession::fail(Request& request, ServerRequest& of, ReplyBuffer& to, F
   const Instant end = note_end();
   const bool had_none = admitted_.advertised == 0;
   const int64_t credit = admission_.replied(admitted_, of.queued, in_slices(request), end);
-  welcome(of, to, credit);
+  begin_answer(request, of, to, credit);
   send(to, Kind::kError, static_cast<uint32_t>(fault), of.id, to_string(fault));
   if (had_none) send(to, Kind::kCredit, on_wire(credit), 0, {});
 }
 
-void ServerSession::refuse(ServerRequest& of, ReplyBuffer& to, Reason reason) {
+void ServerSession::refuse(const Request& request, ServerRequest& of, ReplyBuffer& to,
+                           Reason reason) {
   const Instant end = note_end();
   const RefusalBody why{reason, of.of_class, micros_of(admission_.retry_after())};
   const int64_t credit = admission_.refused(admitted_, of.queued, reason, end);
-  welcome(of, to, credit);
+  begin_answer(request, of, to, credit);
   char body[kRefusalBytes];
   encode_refusal(body, why);
   send(to, Kind::kRefusal, on_wire(credit), of.id, {body, sizeof body});
@@ -184,8 +203,22 @@ void ServerSession::on_push(ReplyBuffer& to) {
   if (credit >= 0 && state_ == State::kOpen) send(to, Kind::kCredit, on_wire(credit), 0, {});
 }
 
-void ServerSession::welcome(ServerRequest& of, ReplyBuffer& to, int64_t credit) {
+// What its client is to know before the answer.
+void ServerSession::begin_answer(const Request& request, ServerRequest& of, ReplyBuffer& to,
+                                 int64_t credit) {
   if (std::exchange(of.owes_welcome, false)) send(to, Kind::kWelcome, on_wire(credit), 0, {});
+  const uint16_t levels = request.admitted_levels;
+  if (!of.is_ranked || levels == 0) return;
+  const bool may_be_lost = limits_.datagrams && of.outcome == ServerRequest::Outcome::kRefusal;
+  if (levels == advertised_levels_ && !may_be_lost) return;
+  advertised_levels_ = levels;
+  send(to, Kind::kLevel, levels, 0, {});
+}
+
+void ServerSession::answer_probe(const ServerRequest& of, ReplyBuffer& to) {
+  char body[kLoadBytes];
+  encode_load(body, {micros_of(of.load.latency)});
+  send(to, Kind::kLoad, of.load.in_flight, of.id, {body, sizeof body});
 }
 
 void ServerSession::send(ReplyBuffer& to, Kind kind, uint32_t amount, uint64_t id,

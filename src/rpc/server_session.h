@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "datapath/request.h"
+#include "overload/load_window.h"
 #include "rpc/admission.h"
 
 namespace rubato::rpc {
@@ -33,7 +34,7 @@ struct SessionLimits {
 };
 
 struct ServerRequest {
-  enum class Answer : uint8_t { kRun, kNothing, kWelcome, kCredit, kRefusal, kError };
+  enum class Answer : uint8_t { kRun, kNothing, kWelcome, kCredit, kLoad, kRefusal, kError };
   // The answer that complete() sends.
   enum class Outcome : uint8_t { kReply, kFailed, kRefusal };
 
@@ -41,11 +42,13 @@ struct ServerRequest {
   uint64_t id = 0;
   Answer answer = Answer::kNothing;
   Outcome outcome = Outcome::kReply;
+  bool is_ranked = false;     // its client wants to hear of the levels that are admitted
   bool owes_welcome = false;  // it came with the hello: the welcome goes before its answer
   uint8_t of_class = 0;
   Reason reason = Reason::kOverloaded;
   Fault fault = Fault::kNone;  // of an error, or of the failed request
   int64_t credit = 0;          // of the answer
+  overload::ServerLoad load;   // the same
   QueuedRequest queued;
 
   bool refuses() const { return answer == Answer::kRefusal; }
@@ -103,20 +106,23 @@ class ServerSession {
  private:
   enum class State : uint8_t { kNew, kOpen, kOver };
 
-  void take(const Message& message, ServerRequest& of);
+  void take(const Message& message, Request& request, ServerRequest& of);
   void take_hello(const Message& message, ServerRequest& of);
   void take_request(const Message& message, ServerRequest& of);
+  void take_ranked(const Message& message, Request& request, ServerRequest& of);
+  void answer_probe(const ServerRequest& of, ReplyBuffer& to);
   void fault(ServerRequest& of, Fault fault);
-  void refuse(ServerRequest& of, ReplyBuffer& to, Reason reason);
+  void refuse(const Request& request, ServerRequest& of, ReplyBuffer& to, Reason reason);
   Instant note_end();
   void send(ReplyBuffer& to, Kind kind, uint32_t amount, uint64_t id, std::string_view body);
-  void welcome(ServerRequest& of, ReplyBuffer& to, int64_t credit);
+  void begin_answer(const Request& request, ServerRequest& of, ReplyBuffer& to, int64_t credit);
 
   AdmissionController& admission_;
   AdmittedSession admitted_;
   SessionLimits limits_;
   State state_ = State::kNew;
   uint32_t session_ = 0;
+  uint16_t advertised_levels_ = overload::kLevels;  // as its client knows them
   // The wait of a request starts at its arrival, but not before the end of the requests ahead of it
   // in its own pipeline.
   Instant since_;

@@ -375,5 +375,85 @@ TEST_F(ServerSessionTest, whatever_comes_is_answered_or_over) {
   EXPECT_EQ(admission_.delay(now()), Nanos());
 }
 
+std::string ranked(Rank rank, std::string_view body) {
+  std::string bytes(kRankBytes, '\0');
+  encode_rank(bytes.data(), rank);
+  return bytes.append(body);
+}
+
+TEST_F(ServerSessionTest, a_rank_goes_to_the_scheduler_and_not_to_the_application) {
+  hello();
+  const std::string body = ranked({3, 127}, "ping");
+  ASSERT_TRUE(peer_.send({Kind::kRankedRequest, 7, 0, 5, body}));
+  EXPECT_EQ(peer_.server.body, "ping");
+  EXPECT_EQ(peer_.request.priority, 3);
+  EXPECT_EQ(peer_.request.client_priority, 3);
+  EXPECT_EQ(peer_.request.cohort, 128);
+  ASSERT_TRUE(peer_.started());
+  peer_.reply("pong");
+  const auto said = peer_.said();
+  ASSERT_EQ(said.size(), 1u) << "no limiter, no levels";
+  EXPECT_EQ(said[0].body, "pong");
+}
+
+TEST_F(ServerSessionTest, a_rank_beyond_its_range_ends_the_session) {
+  hello();
+  const std::string body = ranked({8, 0}, "ping");
+  peer_.send({Kind::kRankedRequest, 7, 0, 5, body});
+  expect_fault(Fault::kFields);
+}
+
+TEST_F(ServerSessionTest, who_sends_ranks_hears_of_the_levels_when_they_change) {
+  hello();
+  const auto kinds_of = [&](Kind kind, uint16_t levels) {
+    const std::string body = kind == Kind::kRankedRequest ? ranked({1, 2}, "ping") : "ping";
+    EXPECT_TRUE(peer_.send({kind, 7, 0, 5, body}));
+    EXPECT_TRUE(peer_.started());
+    peer_.request.admitted_levels = levels;
+    peer_.reply("pong");
+    std::vector<std::pair<Kind, uint32_t>> kinds;
+    for (const auto& sent : peer_.said()) {
+      const bool told = sent.message.kind == Kind::kLevel;
+      kinds.emplace_back(sent.message.kind, told ? sent.message.amount : 0);
+    }
+    return kinds;
+  };
+  using Kinds = std::vector<std::pair<Kind, uint32_t>>;
+  const Kinds answer{{Kind::kResponse, 0}};
+  EXPECT_EQ(kinds_of(Kind::kRankedRequest, overload::kLevels), answer) << "as it knows";
+  EXPECT_EQ(kinds_of(Kind::kRequest, 500), answer) << "it did not ask";
+  EXPECT_EQ(kinds_of(Kind::kRankedRequest, 500), (Kinds{{Kind::kLevel, 500}, answer[0]}));
+  EXPECT_EQ(kinds_of(Kind::kRankedRequest, 500), answer);
+  EXPECT_EQ(kinds_of(Kind::kRankedRequest, 499), (Kinds{{Kind::kLevel, 499}, answer[0]}));
+}
+
+TEST_F(ServerSessionTest, a_probe_is_answered_at_once_and_costs_no_credit) {
+  hello();
+  Peer busy(admission_);
+  ASSERT_TRUE(busy.send({Kind::kHello, 8, 0, 1, "ping"}));
+  ASSERT_TRUE(busy.started());
+  pool();
+  ASSERT_FALSE(peer_.send({Kind::kProbe, 7, 0, 9, {}}));
+  const auto said = peer_.answer();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].message.kind, Kind::kLoad);
+  EXPECT_EQ(said[0].message.id, 9u);
+  EXPECT_EQ(said[0].message.amount, 1u) << "the other session's request is inside";
+  EXPECT_EQ(decode_load(said[0].body).latency_us, 0u) << "nothing has ended since it was asked";
+  ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 10, "ping"}));
+  ASSERT_TRUE(peer_.started());
+  peer_.reply("pong");
+  peer_.said();
+  EXPECT_FALSE(peer_.send({Kind::kProbe, 7, 0, 11, {}}));
+  EXPECT_GE(decode_load(peer_.answer().at(0).body).latency_us, 1u);
+  EXPECT_EQ(admission_.counts().probes, 2u);
+  busy.reply("pong");
+}
+
+TEST_F(ServerSessionTest, a_probe_before_hello_finds_no_session) {
+  peer_.send({Kind::kProbe, 7, 0, 9, {}});
+  expect_fault(Fault::kNoSession);
+}
+
 }  // namespace
 }  // namespace rubato::rpc

@@ -37,7 +37,7 @@ class Workers {
     for (int i = 0; i < kRequests; ++i) {
       const Instant arrived = now();
       const auto user = static_cast<uint64_t>(i % 100 + 1);
-      if (!limiter_.admits(worker, 0, user, arrived)) continue;
+      if (!limiter_.admits(worker, {.user = user}, arrived)) continue;
       ++let_in_;
       const int64_t inside = ++inside_;
       int64_t most = most_inside_;
@@ -140,7 +140,7 @@ TEST(LiveLimiter, neither_doubles_nor_loses_a_place_in_any_interleaving) {
     for (uint32_t worker = 0; worker < 2; ++worker) {
       run.thread([scene, worker, &run] {
         const Instant arrived = scene->now();
-        if (!scene->limiter.admits(worker, 0, 1, arrived)) return;
+        if (!scene->limiter.admits(worker, {.user = 1}, arrived)) return;
         run.expect(++scene->inside == 1, "two inside");
         const bool starts = worker == 0 && scene->limiter.starts(worker, {}, scene->now());
         --scene->inside;
@@ -152,7 +152,7 @@ TEST(LiveLimiter, neither_doubles_nor_loses_a_place_in_any_interleaving) {
       run.expect(scene->limiter.inside() == 0, "a place stays taken");
       const uint64_t before = scene->limiter.report().decisions;
       const Instant arrived = scene->now();
-      run.expect(scene->limiter.admits(0, 0, 1, arrived), "there is no room");
+      run.expect(scene->limiter.admits(0, {.user = 1}, arrived), "there is no room");
       run.expect(scene->limiter.starts(0, {}, scene->now()), "it does not start");
       scene->limiter.finished(0, arrived, scene->now());
       const overload::LimiterReport report = scene->limiter.report();

@@ -134,8 +134,9 @@ class Core {
   // A limiter judges a request once, when it arrives.
   bool is_let_in(Request& request) {
     if (request.limited) return true;
-    request.limited =
-        limiter().admits(platform_.me().value, request.priority, request.flow, platform_.now());
+    request.limited = limiter().admits(
+        platform_.me().value, {request.priority, request.cohort, request.flow}, platform_.now());
+    request.admitted_levels = limiter().levels();
     platform_.note_overloaded(limiter().limits());
     return request.limited;
   }
@@ -438,7 +439,7 @@ class Core {
 
   // The application says that the request is long. True: that is news.
   bool mark_long(Request& request, uint8_t priority) {
-    request.priority = priority;
+    request.priority = std::max(priority, request.client_priority);
     if (request.job_class == JobClass::kLong && request.promoted_after == Nanos()) return false;
     request.job_class = JobClass::kLong;
     request.promoted_after = Nanos();

@@ -40,6 +40,9 @@ struct RequestState : Job {
   bool close_after = false;          // close the flow once the reply has left
   bool at_once = false;              // nothing to run: the reply is known where it arrives
   bool credited = false;             // its client gave a credit for it: admission judges its wait
+  uint8_t client_priority = 0;       // what its client says: the least that `priority` is
+  uint8_t cohort = 0;                // of its user, as its client says, from 1 on; 0 = not said
+  uint16_t admitted_levels = 0;      // of the limiter that judged it; 0 = none did
   bool limited = false;              // it counts among those that a limiter let in
   bool cancelled = false;            // it has started, and is to end as soon as it can
   Refusal refusal = Refusal::kFull;  // why it is refused or cancelled, if it is
