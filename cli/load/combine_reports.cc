@@ -64,6 +64,13 @@ void add_own_troubles(const Json& from, RunReport& into) {
     into.unsent->overflowed += unsent->at("overflowed").get<uint64_t>();
     into.unsent->withheld += unsent->at("withheld").get<uint64_t>();
   }
+  if (const auto servers = from.find("servers"); servers != from.end()) {
+    into.servers.resize(servers->size());
+    for (size_t i = 0; i < servers->size(); ++i) {
+      into.servers[i].name = servers->at(i).at("name").get<std::string>();
+      into.servers[i].count += servers->at(i).at("count").get<uint64_t>();
+    }
+  }
   const auto noise = from.find("noise");
   if (noise == from.end()) return;
   if (!into.noise) into.noise.emplace();

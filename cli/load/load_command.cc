@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/option_text.h"
 #include "cli/common/command_registry.h"
 #include "cli/common/file_text.h"
 #include "cli/common/machine.h"
@@ -29,6 +30,7 @@
 #include "load/preload.h"
 #include "load/replay_source.h"
 #include "mechanism/cpu/pin.h"
+#include "rpc/frames.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {
@@ -41,6 +43,7 @@ constexpr uint32_t kLargestValue = 16u << 20;
 constexpr uint32_t kMostScanned = 100'000'000;
 constexpr double kLeastRate = 0.1;
 constexpr uint16_t kHttpsPort = 443;
+constexpr size_t kMostServers = 1000;
 constexpr const char* kDefaultMix = "get:1";
 constexpr const char* kDefaultHttpMix = "get/:1";
 constexpr const char* kDefaultWorkload = "fixed-1";
@@ -61,6 +64,8 @@ struct Settings {
   uint32_t cpu = 0;
   bool pinned = false, rate_given = false, warmup_given = false, load_keys = false;
   bool rpc_given = false, pick_given = false, difference = false;
+  bool balancer_given = false;
+  std::string priorities;
   std::string replay_file;
   WorkloadSpec replayed;  // its trace, and the mix of its types
   bool duration_given = false;
@@ -119,9 +124,13 @@ void add_target_options(CommandLine& command, Settings& s) {
   command.add_parsed(
       "--target", "URL",
       [&s](const std::string& text) -> Status {
-        Result<Target> target = parse_target(text);
-        if (!target) return Error{target.error()};
-        s.options.target = *target;
+        Result<std::vector<Target>> targets = parse_targets(text);
+        if (!targets) return Error{targets.error()};
+        if (targets->size() > kMostServers) {
+          return Error{fmt::format("takes {} servers at most", kMostServers)};
+        }
+        s.options.target = targets->front();
+        s.options.more_targets.assign(targets->begin() + 1, targets->end());
         s.target_text = text;
         return Done{};
       },
@@ -130,7 +139,17 @@ void add_target_options(CommandLine& command, Settings& s) {
        "http://HOST[:PORT] (HTTP/1.1; 80 by default; --tls for HTTPS, then 443), "
        "spin:// (the synthetic one), spin+udp:// (the same over datagrams), rpc:// or rpc+udp:// "
        "(the same over Rubato RPC), rpc+kv:// or rpc+kv+udp:// (serve kv over "
-       "Rubato RPC)");
+       "Rubato RPC). Several servers share the requests: rpc://HOST:PORT,HOST:PORT,...");
+  command.add_parsed(
+      "--balancer", "NAME",
+      [&s](const std::string& text) -> Status {
+        if (text == "weights") return Error{"weights are of `rubato fleet` only"};
+        return read_option(OptionInfo{"balancer", "", 0, 0, ""}, text, s.options.balancing);
+      },
+      "Which of several servers gets a request: random, round-robin, two-choices, least-requests, "
+      "or prequal, which asks rpc targets for their load (docs/FLEET.md)")
+      .marks(s.balancer_given)
+      .default_text("random");
   command.add_text("--password", s.options.password, "AUTH password").placeholder("TEXT");
   add_count(command, "--flows", s.options.flows, 1, kMaxFlows, "a number of connections",
             "Connections of an open loop");
@@ -223,6 +242,10 @@ void add_rpc_options(CommandLine& command, Settings& s) {
             "is dropped")
       .marks(s.rpc_given);
   add_rpc_expire(command, s.options.rpc_expire).marks(s.rpc_given);
+  command.add_text("--priorities", s.priorities,
+                   "rpc targets: requests tell how urgent they are, 0 to 7 by type, 0 the most "
+                   "urgent and of types that are not named; each connection is a user")
+      .placeholder("TYPE=N,...");
 }
 
 void add_output_options(CommandLine& command, Settings& s) {
@@ -238,7 +261,7 @@ void add_output_options(CommandLine& command, Settings& s) {
   command.add_flag("--nap", s.options.nap,
                    "Sleep until a request is due or a reply comes, instead of polling: for "
                    "machines where the server needs the core; latencies include that the sleeper "
-                   "must wake");
+                   "must wake, and of each server but one up to 100 us until its turn");
   command.add_parsed(
       "--cpu", "N",
       [&s](const std::string& text) -> Status {
@@ -316,6 +339,12 @@ void add_part_options(CommandLine& command, Settings& s) {
       .placeholder("FILE");
 }
 
+std::vector<std::string_view> names_of(const std::vector<SourceType>& types) {
+  std::vector<std::string_view> names;
+  for (const SourceType& type : types) names.push_back(type.name);
+  return names;
+}
+
 bool is_http(const Settings& s) { return s.options.target.protocol == load::Protocol::kHttp; }
 
 bool is_memcached(const Settings& s) {
@@ -338,6 +367,56 @@ void check_protocol(const Settings& s) {
   if (s.load_keys && !is_memcached(s) && s.options.target.protocol != load::Protocol::kResp) {
     bad_value("--load-keys", "is for resp:// and memcached:// targets, over TCP");
   }
+}
+
+void check_servers(const Settings& s) {
+  const LoadOptions& o = s.options;
+  if (o.more_targets.empty()) {
+    if (s.balancer_given) bad_value("--balancer", "is for several servers, see --target");
+    return;
+  }
+  if (o.balancing == overload::Balancing::kPrequal && !speaks_rpc(o.target)) {
+    bad_value("--balancer", "prequal is for Rubato RPC, whose servers answer probes");
+  }
+  if (o.closed_clients > 0) bad_value("--closed", "is for one server");
+  if (is_http(s)) bad_value("--target", "takes several servers, but not of http");
+  if (s.wire.takes_interface()) bad_value("--datapath", "is for one server");
+  if (o.flows < o.more_targets.size() + 1) {
+    bad_value("--flows", "takes one for each server at least");
+  }
+  for (const Target& other : o.more_targets) {
+    if (s.tls.wanted && other.host != o.target.host) {
+      bad_value("--tls", "takes several servers of one host only: their names would differ");
+    }
+  }
+}
+
+// Of each type, by the names that the source gives them.
+std::vector<uint8_t> read_priorities(const Settings& s, const std::vector<SourceType>& types) {
+  if (s.priorities.empty()) return {};
+  if (!speaks_rpc(s.options.target)) {
+    bad_value("--priorities", "are for Rubato RPC, see --target");
+  }
+  std::vector<uint8_t> priorities(types.size());
+  for (std::string_view rest = s.priorities; !rest.empty();) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view one = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const size_t equals = std::min(one.find('='), one.size());
+    const auto type = std::find_if(types.begin(), types.end(), [&](const SourceType& known) {
+      return known.name == one.substr(0, equals);
+    });
+    const std::string_view value = one.substr(std::min(equals + 1, one.size()));
+    const bool good = value.size() == 1 && value[0] >= '0' && value[0] <= '0' + rpc::kMaxPriority;
+    if (type == types.end() || !good) {
+      bad_value("--priorities",
+                fmt::format("takes TYPE=N,... with a type of the requests ({}) and N from 0 to {}, "
+                            "not '{}'",
+                            fmt::join(names_of(types), ", "), rpc::kMaxPriority, one));
+    }
+    priorities[static_cast<size_t>(type - types.begin())] = static_cast<uint8_t>(value[0] - '0');
+  }
+  return priorities;
 }
 
 void check_datapath(Settings& s) {
@@ -430,10 +509,9 @@ void check_parts(const Settings& s) {
 
 // As the header Host has it.
 std::string authority_of(const load::Target& target, bool tls) {
-  const bool v6 = target.host.find(':') != std::string::npos;
-  const std::string host = v6 ? "[" + target.host + "]" : target.host;
-  if (target.port == (tls ? kHttpsPort : default_port(target.protocol))) return host;
-  return fmt::format("{}:{}", host, target.port);
+  const std::string text = target.text();
+  if (target.port != (tls ? kHttpsPort : default_port(target.protocol))) return text;
+  return text.substr(0, text.rfind(':'));
 }
 
 // The checks that need several options together.
@@ -457,6 +535,7 @@ void check(Settings& s) {
               "is for spin://, spin+udp://, rpc:// and rpc+udp:// targets; use --mix");
   }
   check_protocol(s);
+  check_servers(s);
   check_parts(s);
   check_datapath(s);
   open_tls(s);
@@ -519,6 +598,11 @@ void describe_run(const Settings& s, RunReport& report) {
   } else if (!closed && !over_udp(s)) {
     settings.emplace_back("pick", s.options.pick == Pick::kIdle ? "idle" : "random");
   }
+  if (!s.options.more_targets.empty()) {
+    const auto balancing = static_cast<size_t>(s.options.balancing);
+    settings.emplace_back("balancer", overload::kBalancingChoices[balancing].name);
+  }
+  if (!s.priorities.empty()) settings.emplace_back("priorities", s.priorities);
   settings.emplace_back("duration_s", fmt::format("{:g}", s.options.duration.seconds()));
   settings.emplace_back("warmup_s", fmt::format("{:g}", s.options.warmup_length().seconds()));
   if (!spin) {
@@ -695,7 +779,8 @@ int run_load(Settings& s, const CommandLine& command) {
   }
   if (s.target_text.empty()) bad_value("--target", "is required");
   check(s);
-  make_source(s);  // bad arguments are told before anything is sent
+  // Bad arguments are told before anything is sent.
+  s.options.priorities = read_priorities(s, make_source(s)->types());
   if (s.load_keys) {
     const PreloadPlan plan = plan_preload(s.mix, s.shape, s.options.target.protocol);
     if (Status done = preload(s.options, plan); !done) {

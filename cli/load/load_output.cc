@@ -76,6 +76,15 @@ std::string unsent_line(const RunReport& report) {
   return text + "\n";
 }
 
+std::string servers_line(const RunReport& report) {
+  if (report.servers.empty()) return "";
+  std::string text = "replies by server:";
+  for (const ServerReplies& server : report.servers) {
+    text += fmt::format(" {} {}", server.name, server.count);
+  }
+  return text + "\n";
+}
+
 // The undisturbed figures, printed beside the table and never in its place.
 std::string undisturbed_lines(const RunReport& report) {
   if (!report.undisturbed) return "";
@@ -134,7 +143,7 @@ std::string report_table(const RunReport& r) {
   text += slowdown_lines(r);
   text += fmt::format("offered {:.0f}/s, achieved {:.0f}/s over {:.1f} s (warm-up left out)\n",
                       r.offered_rps, r.achieved_rps, r.wall_s);
-  text += unsent_line(r) + noise_line(r) + undisturbed_lines(r);
+  text += servers_line(r) + unsent_line(r) + noise_line(r) + undisturbed_lines(r);
   text += r.valid ? "valid run\n" : "INVALID run: " + r.invalid_reason + "\n";
   return text;
 }

@@ -165,11 +165,11 @@ const char* option_of_tcp(const ServeOptions& options) {
   return options.server.zerocopy_above > 0 ? "--zerocopy-above" : nullptr;
 }
 
-// The clients have credits only if the server speaks RPC.
+// The clients have credits if the server speaks RPC, whatever else limits it.
 Status SpinCommand::check() {
   RuntimeOptions& runtime = options().runtime;
-  if (rpc_.spoken() && runtime.goes_by_waits()) {
-    return Error{"--overload: --rpc takes credits, with --target-delay"};
+  if (rpc_.spoken() && runtime.refuses_late()) {
+    return Error{"--overload: --rpc takes credits, with --target-delay, in place of aqm"};
   }
   const char* const tcp_only = option_of_tcp(options());
   if (receives_datagrams() && tcp_only != nullptr) {
@@ -189,7 +189,7 @@ Status SpinCommand::check() {
   Status good = check_wire_options(receives_datagrams(), wire_, "--udp or --rpc udp");
   if (good.ok()) good = check_order(udp_, wire_, "--udp");
   if (!good) return good;
-  if (rpc_.spoken()) runtime.overload = Overload::kCredits;
+  if (rpc_.spoken() && !runtime.has_limiter()) runtime.overload = Overload::kCredits;
   return check_rpc_options(rpc_.spoken(), "--rpc tcp or udp", options());
 }
 

@@ -299,7 +299,7 @@ rubato_options default_options() {
 
 // A client over the limit gets an error, and the wait in the kernel counts as waiting.
 void Setup::speak_rpc() {
-  runtime.overload = Overload::kCredits;
+  if (!runtime.has_limiter()) runtime.overload = Overload::kCredits;
   runtime.refusal_rule.target_delay = admission.credits.target_delay;
   tcp.date_backlog = true;
   rpc::encode(tcp.over_limit_reply, {rpc::Kind::kError, 0,

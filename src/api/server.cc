@@ -46,8 +46,9 @@ Result<std::unique_ptr<rubato_server>> rubato_server::create(
     return Error{"foreign_runtime: takes handle or process, not loop, which runs on fibers"};
   }
   const bool rpc = read->framing == RUBATO_FRAMING_RPC;
-  if (rpc && setup->runtime.goes_by_waits()) {
-    return Error{"overload: RUBATO_FRAMING_RPC takes credits, with rpc_target_delay"};
+  if (rpc && setup->runtime.refuses_late()) {
+    return Error{
+        "overload: RUBATO_FRAMING_RPC takes credits, with rpc_target_delay, in place of aqm"};
   }
   if (!rpc && setup->runtime.overload == rubato::Overload::kCredits) {
     return Error{"overload: credits needs RUBATO_FRAMING_RPC"};

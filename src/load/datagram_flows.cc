@@ -210,10 +210,10 @@ class DatagramFlows final : public Flows, private DatagramEvents {
 
   Status open_all(uint32_t count) override;
   // In an open loop any will do: no datagram waits for the one before it.
-  uint32_t pick_idle(Prng& prng) const override {
+  uint32_t pick_idle(Prng& prng) override {
     return closed_loop_ ? idle_.pick(prng) : pick_any(prng);
   }
-  uint32_t pick_any(Prng& prng) const override {
+  uint32_t pick_any(Prng& prng) override {
     return prng.below(static_cast<uint32_t>(owed_.size()));
   }
   void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;

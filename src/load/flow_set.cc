@@ -79,11 +79,11 @@ void FlowSet::ready(uint32_t index) {
   }
 }
 
-uint32_t FlowSet::pick_idle(Prng& prng) const {
+uint32_t FlowSet::pick_idle(Prng& prng) {
   return idle_.pick(prng);
 }
 
-uint32_t FlowSet::pick_any(Prng& prng) const {
+uint32_t FlowSet::pick_any(Prng& prng) {
   const uint32_t count = static_cast<uint32_t>(flows_.size());
   const uint32_t first = prng.below(count);
   for (uint32_t i = 0; i < count; ++i) {

@@ -45,8 +45,8 @@ class FlowSet final : public Flows {
   ~FlowSet() override;
 
   Status open_all(uint32_t count) override;
-  uint32_t pick_idle(Prng& prng) const override;
-  uint32_t pick_any(Prng& prng) const override;
+  uint32_t pick_idle(Prng& prng) override;
+  uint32_t pick_any(Prng& prng) override;
   void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
   Status poll(Instant now) override;
   void wait(Nanos limit) override {

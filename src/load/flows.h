@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "load/outcome.h"
+#include "overload/latency_by_load.h"
 
 namespace rubato::load {
 
@@ -40,6 +41,8 @@ class FlowEvents {
   virtual void on_failed(const Outstanding& request, Outcome outcome, std::string_view text) = 0;
   virtual void on_lost(const Outstanding& request) = 0;
   virtual void on_closed() = 0;
+  // A probe was answered.
+  virtual void on_load(const overload::ServerLoad&) {}
 };
 
 class Flows {
@@ -50,11 +53,14 @@ class Flows {
   virtual Status open_all(uint32_t count) = 0;
 
   // A flow without outstanding requests, or any usable one; kNoFlow if there is none.
-  virtual uint32_t pick_idle(Prng& prng) const = 0;
-  virtual uint32_t pick_any(Prng& prng) const = 0;
+  virtual uint32_t pick_idle(Prng& prng) = 0;
+  virtual uint32_t pick_any(Prng& prng) = 0;
 
   // Requires a flow that pick returned since the last poll().
   virtual void send(uint32_t flow, std::string_view bytes, const Outstanding& request) = 0;
+
+  // Asks the server for its load, if its protocol can: on_load brings it, if an answer comes.
+  virtual void ask_load() {}
 
   // What send() has taken leaves, at the latest now.
   virtual void push() {}

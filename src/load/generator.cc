@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "load/balanced_flows.h"
 #include "load/datagram_flows.h"
 #include "load/flow_set.h"
 #include "load/rpc_flows.h"
@@ -160,12 +161,42 @@ void Generator::nap(Nanos now) {
   flows_->wait(until - elapsed());
 }
 
+Status Generator::open_flows() {
+  std::vector<Target> targets = options_.more_targets;
+  targets.insert(targets.begin(), options_.target);
+  std::vector<Endpoint> servers;
+  for (const Target& target : targets) {
+    Result<Endpoint> endpoint = resolve(target);
+    if (!endpoint) return Error{endpoint.error()};
+    servers.push_back(std::move(*endpoint));
+  }
+  if (servers.size() == 1) {
+    flows_ = make_flows(servers.front(), options_, *this);
+  } else {
+    auto balanced = std::make_unique<BalancedFlows>(
+        static_cast<uint32_t>(servers.size()), options_.balancing, options_.seed + 3,
+        [&](uint32_t server, FlowEvents& events) {
+          return make_flows(servers[server], options_, events);
+        },
+        static_cast<FlowEvents&>(*this));
+    balanced_ = balanced.get();
+    flows_ = std::move(balanced);
+  }
+  return flows_->open_all(closed_loop() ? options_.closed_clients : options_.flows);
+}
+
+// Which server answered how many.
+void Generator::add_servers(RunReport& report) const {
+  if (balanced_ == nullptr) return;
+  const std::vector<uint64_t> replies = balanced_->replies();
+  report.servers.push_back({options_.target.text(), replies.front()});
+  for (size_t i = 1; i < replies.size(); ++i) {
+    report.servers.push_back({options_.more_targets[i - 1].text(), replies[i]});
+  }
+}
+
 Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
-  Result<Endpoint> endpoint = resolve(options_.target);
-  if (!endpoint) return Error{endpoint.error()};
-  flows_ = make_flows(*endpoint, options_, *this);
-  const uint32_t flows = closed_loop() ? options_.closed_clients : options_.flows;
-  if (Status opened = flows_->open_all(flows); !opened) return Error{opened.error()};
+  if (Status opened = open_flows(); !opened) return Error{opened.error()};
 
   Result<CoreWatch> watch = CoreWatch::open(options_.watched_server, options_.nap);
   if (!watch) return Error{watch.error()};
@@ -223,6 +254,7 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
     report.invalid_reason = broke;
   }
   if (report.undisturbed) report.undisturbed->server_threads = watch_->server_threads();
+  add_servers(report);
   if (options_.open_wire) note_lost_here(flows_->lost_here(), report);
   report.noise->steal_percent = steal_percent(steal_before, read_steal_time());
   return report;

@@ -29,6 +29,8 @@ namespace rubato::load {
 // not be sent is left out: coordinated omission.
 Nanos next_paced(Nanos due, Nanos gap, Nanos now);
 
+class BalancedFlows;
+
 class Generator final : private FlowEvents {
  public:
   // `arrivals` is not used in a closed loop. All references outlive the generator.
@@ -49,6 +51,8 @@ class Generator final : private FlowEvents {
   void on_closed() override { recorder_.closed_by_peer(); }
 
   bool closed_loop() const { return options_.closed_clients > 0; }
+  Status open_flows();
+  void add_servers(RunReport& report) const;
   // All of the schedule has been sent.
   bool schedule_done() const;
   void send_due(Nanos now);
@@ -65,6 +69,7 @@ class Generator final : private FlowEvents {
   Arrivals arrivals_;
   Recorder recorder_;
   std::unique_ptr<Flows> flows_;
+  BalancedFlows* balanced_ = nullptr;  // of several servers
   std::optional<CoreWatch> watch_;
   std::vector<Stall> stalls_;  // found since the last look
   Nanos next_look_;

@@ -9,10 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "load/target.h"
+#include "overload/balancer.h"
 
 namespace rubato {
 class DatagramWire;
@@ -41,6 +43,8 @@ using OpenWire =
 
 struct LoadOptions {
   Target target;
+  std::vector<Target> more_targets;  // of the same protocol, which share the requests
+  overload::Balancing balancing = overload::Balancing::kRandom;  // among them
   double rate = 1000;  // requests per second, open loop
   Nanos duration = Nanos::seconds(10);
   std::optional<Nanos> warmup;              // default: the first tenth of the duration
@@ -54,6 +58,7 @@ struct LoadOptions {
   TlsConnector* tls = nullptr;  // outlives the run; null = connections without TLS
   uint32_t rpc_queue = 16;                 // rpc: requests that a session queues for credit
   Nanos rpc_expire = Nanos::millis(10);    // rpc: queued requests expire after this; zero = never
+  std::vector<uint8_t> priorities;  // rpc: of each type, as its requests tell; empty = they do not
   bool timeline = false;  // keep figures per 100 ms
   bool ccdf = false;      // write the latency distributions
   bool nap = false;       // sleep until a request is due or a reply comes, instead of polling

@@ -135,8 +135,10 @@ PreloadPlan plan_preload(std::string_view mix, const KvShape& shape, Protocol pr
           protocol == Protocol::kMemcached && items_of(mix, "incr", 1) > 0};
 }
 
-Status preload(const LoadOptions& options, const PreloadPlan& plan) {
-  Result<Endpoint> endpoint = resolve(options.target);
+namespace {
+
+Status preload_one(const Target& target, const LoadOptions& options, const PreloadPlan& plan) {
+  Result<Endpoint> endpoint = resolve(target);
   if (!endpoint) return Error{endpoint.error()};
   Result<Channel> channel = connect_channel(*endpoint, options.tls, kConnectTimeout);
   if (!channel) return Error{channel.error()};
@@ -153,6 +155,16 @@ Status preload(const LoadOptions& options, const PreloadPlan& plan) {
   }
   if (Status done = refill_all(pipeline, plan, value); !done) return done;
   return pipeline.finish();
+}
+
+}  // namespace
+
+Status preload(const LoadOptions& options, const PreloadPlan& plan) {
+  Status done = preload_one(options.target, options, plan);
+  for (const Target& target : options.more_targets) {
+    if (done) done = preload_one(target, options, plan);
+  }
+  return done;
 }
 
 }  // namespace rubato::load

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,8 @@ class RpcFlows final : public Flows, private rpc::ClientEvents, private Datagram
       : endpoint_(std::move(endpoint)),
         tls_(options.tls),
         events_(events),
+        users_(Prng(options.seed).next()),
+        probe_prng_(options.seed),
         epoll_(::epoll_create1(EPOLL_CLOEXEC)),
         buffer_(std::make_unique<char[]>(kReceiveBytes)) {
     client_.queue = options.rpc_queue;
@@ -49,14 +52,16 @@ class RpcFlows final : public Flows, private rpc::ClientEvents, private Datagram
     if (client_.datagrams) port_ = make_datagram_port(endpoint_, options);
     resp_ = !spins(options.target);
     closed_loop_ = options.closed_clients > 0;
+    priorities_ = options.priorities;
   }
 
   Status open_all(uint32_t count) override;
-  uint32_t pick_idle(Prng& prng) const override;
-  uint32_t pick_any(Prng& prng) const override {
+  uint32_t pick_idle(Prng& prng) override;
+  uint32_t pick_any(Prng& prng) override {
     return prng.below(static_cast<uint32_t>(flows_.size()));
   }
   void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
+  void ask_load() override;
   void push() override {
     if (port_) port_->push();
   }
@@ -77,6 +82,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents, private Datagram
     std::unique_ptr<rpc::ClientSession> session;
     std::string unsent;  // bytes for which there was no room
     State state = State::kDown;
+    uint32_t to_probe = 0;         // probes that have not left
     uint32_t owed = 0;             // requests whose end the session has not reported
     uint32_t reconnects = 0;
     Instant retry_at = Instant::never();
@@ -88,13 +94,12 @@ class RpcFlows final : public Flows, private rpc::ClientEvents, private Datagram
   };
 
   void on_end(const Ended& ended) override;
+  void on_load(const overload::ServerLoad& load) override { events_.on_load(load); }
   void on_datagram(uint32_t flow, std::string_view bytes, Instant at) override;
   void on_unreachable(uint32_t flow) override;
   Status open_channel(uint32_t index);
   Status await_welcome();
-  void on_answer(const Outstanding& request, std::string_view body);
   bool watch(uint32_t index, bool add);
-  bool connect(uint32_t index);
   void push(uint32_t index);
   bool push_out(uint32_t index);
   void receive(uint32_t index);
@@ -112,6 +117,9 @@ class RpcFlows final : public Flows, private rpc::ClientEvents, private Datagram
   Endpoint endpoint_;
   TlsConnector* const tls_;
   FlowEvents& events_;
+  std::vector<uint8_t> priorities_;  // by type; empty = requests have no rank
+  const uint64_t users_;             // each flow is a user
+  Prng probe_prng_;
   Fd epoll_;
   std::unique_ptr<DatagramPort> port_;  // UDP
   rpc::ClientOptions client_;
@@ -173,7 +181,7 @@ Status RpcFlows::await_welcome() {
 }
 
 // In an open loop a session queues requests itself, so any session will do.
-uint32_t RpcFlows::pick_idle(Prng& prng) const {
+uint32_t RpcFlows::pick_idle(Prng& prng) {
   return closed_loop_ ? idle_.pick(prng) : pick_any(prng);
 }
 
@@ -199,7 +207,20 @@ void RpcFlows::send(uint32_t index, std::string_view bytes, const Outstanding& r
   now_ = rubato::now();
   idle_.remove(index);
   ++flows_[index].owed;
-  flows_[index].session->submit(tag, bytes, now_);
+  std::optional<rpc::Rank> rank;
+  if (!priorities_.empty()) {
+    const uint32_t cohort = overload::cohort_of(users_ + index, now_);
+    rank = rpc::Rank{priorities_[request.type], static_cast<uint8_t>(cohort)};
+  }
+  flows_[index].session->submit(tag, bytes, now_, rank);
+  push(index);
+}
+
+// On a session that owes nothing, if there is one: over a key-value server others keep its order.
+void RpcFlows::ask_load() {
+  const uint32_t idle = idle_.pick(probe_prng_);
+  const uint32_t index = idle != kNoFlow ? idle : pick_any(probe_prng_);
+  ++flows_[index].to_probe;
   push(index);
 }
 
@@ -208,7 +229,11 @@ void RpcFlows::on_end(const Ended& ended) {
   free_.push_back(ended.tag);
   if (--flows_[index].owed == 0) idle_.add(index);
   switch (ended.ending) {
-    case Ending::kReply: return on_answer(request, ended.body);
+    case Ending::kReply: {
+      if (!resp_ || !ended.body.starts_with('-')) return events_.on_reply(request, now_);
+      const std::string_view text = ended.body.substr(1, ended.body.find('\r') - 1);
+      return events_.on_failed(request, classify_error(text), text);
+    }
     case Ending::kRefused:
       return events_.on_failed(request, Outcome::kRefused, rpc::to_string(ended.refuse.reason));
     case Ending::kFailed: return events_.on_failed(request, Outcome::kError, ended.body);
@@ -217,12 +242,6 @@ void RpcFlows::on_end(const Ended& ended) {
     case Ending::kWithheld: return events_.on_failed(request, Outcome::kWithheld, {});
     case Ending::kLost: return events_.on_lost(request);
   }
-}
-
-void RpcFlows::on_answer(const Outstanding& request, std::string_view body) {
-  if (!resp_ || !body.starts_with('-')) return events_.on_reply(request, now_);
-  const std::string_view text = body.substr(1, body.find('\r') - 1);
-  events_.on_failed(request, classify_error(text), text);
 }
 
 // Sends the frames that the session has now.
@@ -239,7 +258,10 @@ void RpcFlows::push(uint32_t index) {
 bool RpcFlows::push_out(uint32_t index) {
   Flow& flow = flows_[index];
   for (;;) {
-    if (flow.unsent.empty()) {
+    if (flow.unsent.empty() && flow.to_probe > 0 && flow.session->probe(flow.unsent)) {
+      --flow.to_probe;
+    }
+    if (flow.unsent.empty() || !port_) {
       while (flow.session->next_frame(flow.unsent, now_)) {
         if (port_ || flow.unsent.size() >= kSendTogetherBytes) break;
       }
@@ -294,6 +316,7 @@ void RpcFlows::close(uint32_t index) {
   }
   flow.channel.close();
   flow.unsent.clear();
+  flow.to_probe = 0;
   flow.state = State::kDown;
   flow.session->lost();
   const bool again = ++flow.reconnects <= kMaxReconnects;
@@ -301,22 +324,17 @@ void RpcFlows::close(uint32_t index) {
   flow.retry_at = again ? now_ + kReconnectPause : Instant::never();
 }
 
-bool RpcFlows::connect(uint32_t index) {
-  Flow& flow = flows_[index];
-  if (port_) {
-    flow.state = State::kReady;
-    return true;
-  }
-  flow.channel = Channel(begin_connect(endpoint_), tls_);
-  flow.state = State::kConnecting;
-  return flow.channel.open() && watch(index, true);
-}
-
 // Handles the passing of time: requests expire, answers are overdue, a connection is tried again.
 void RpcFlows::look_after(uint32_t index) {
   Flow& flow = flows_[index];
   flow.session->poll(now_);
-  if (flow.state == State::kDown && now_ >= flow.retry_at && !connect(index)) close(index);
+  if (flow.state == State::kDown && now_ >= flow.retry_at) {
+    flow.state = port_ ? State::kReady : State::kConnecting;
+    if (!port_) {
+      flow.channel = Channel(begin_connect(endpoint_), tls_);
+      if (!flow.channel.open() || !watch(index, true)) close(index);
+    }
+  }
   push(index);
 }
 

@@ -65,4 +65,25 @@ Result<Target> parse_target(std::string_view text) {
   return target;
 }
 
+Result<std::vector<Target>> parse_targets(std::string_view text) {
+  std::vector<Target> targets;
+  const size_t scheme = text.find("://");
+  const std::string before(scheme == std::string_view::npos ? "" : text.substr(0, scheme + 3));
+  for (std::string_view rest = text;;) {
+    const size_t comma = rest.find(',');
+    const std::string_view one = rest.substr(0, comma);
+    Result<Target> target = parse_target(targets.empty() ? std::string(one)
+                                                         : before + std::string(one));
+    if (!target) return Error{target.error()};
+    targets.push_back(std::move(*target));
+    if (comma == std::string_view::npos) return targets;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::string Target::text() const {
+  const bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
 }  // namespace rubato::load

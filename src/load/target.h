@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -29,6 +30,8 @@ struct Target {
   std::string host;
   uint16_t port = 0;
   bool port_given = true;  // false: port is the default of the protocol
+
+  std::string text() const;  // HOST:PORT
 };
 
 inline bool speaks_rpc(const Target& target) {
@@ -59,5 +62,7 @@ constexpr uint16_t default_port(Protocol protocol) {
 // memcached+udp or http for resp; an IPv6 address stands in brackets. Only memcached and HTTP have
 // a default port.
 Result<Target> parse_target(std::string_view text);
+// The same, or several: behind the first, `,HOST:PORT` of each other server of that protocol.
+Result<std::vector<Target>> parse_targets(std::string_view text);
 
 }  // namespace rubato::load

@@ -52,5 +52,19 @@ TEST(Target, anything_else_is_refused_in_one_line) {
   }
 }
 
+TEST(Target, several_servers_are_of_one_protocol) {
+  const std::vector<Target> targets = parse_targets("rpc://a:1,b:2,[::1]:3").value();
+  ASSERT_EQ(targets.size(), 3u);
+  EXPECT_EQ(targets[0].text(), "a:1");
+  EXPECT_EQ(targets[1].text(), "b:2");
+  EXPECT_EQ(targets[2].text(), "[::1]:3");
+  EXPECT_EQ(targets[2].protocol, Protocol::kRpc);
+  EXPECT_EQ(parse_targets("memcached://a,b").value()[1].port, 11211);
+  for (const char* text : {"", "a:1", "rpc://a:1,", "rpc://,b:2", "rpc://a:1,resp://b:2",
+                           "rpc://a:1,b"}) {
+    EXPECT_FALSE(parse_targets(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace rubato::load

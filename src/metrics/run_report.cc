@@ -125,6 +125,9 @@ void add_live_parts(Json& json, const RunReport& r) {
     json["send_lag_us"] = {
         {"p99", r.send_lag->p99_us}, {"max", r.send_lag->max_us}, {"unsent", r.send_lag->unsent}};
   }
+  for (const ServerReplies& server : r.servers) {
+    json["servers"].push_back({{"name", server.name}, {"count", server.count}});
+  }
   if (r.unsent) {
     json["unsent"] = {{"expired", r.unsent->expired},
                       {"overflowed", r.unsent->overflowed},

@@ -118,6 +118,12 @@ struct UnsentReport {
   uint64_t withheld = 0;    // less urgent than what it admits
 };
 
+// One of several servers, and the replies that it gave.
+struct ServerReplies {
+  std::string name;
+  uint64_t count = 0;
+};
+
 struct MachineInfo {
   std::string cpu_model;
   unsigned cores = 0;
@@ -154,6 +160,7 @@ struct RunReport {
   std::optional<SendLag> send_lag;
   std::optional<NoiseReport> noise;
   std::optional<UndisturbedReport> undisturbed;
+  std::vector<ServerReplies> servers;  // if there are several
   std::optional<UnsentReport> unsent;  // of clients with credits
   double timeline_slice_s = 0;
   std::vector<TimelineSlice> timeline;
