@@ -106,11 +106,13 @@ std::string clients_text(const Replications& runs, size_t number) {
   }
   text += "\n" + latency_text(runs, group, path);
   return text + fmt::format("  attempts per request {}: retries {}, hedges {}; timeouts {}, "
-                            "refusals {}, over budget {}, cancelled {}, answers too late {}\n",
+                            "refusals {}, withheld {}, over budget {}, cancelled {}, answers too "
+                            "late {}\n",
                             figure("attempts_per_request", per_request_text),
                             figure("retries_per_request", per_request_text),
                             figure("hedges_per_request", per_request_text), group.timeouts,
-                            group.refusals, group.over_budget, group.cancelled, group.wasted);
+                            group.refusals, group.withheld, group.over_budget, group.cancelled,
+                            group.wasted);
 }
 
 // Of the servers from `first` on, which are those of one group.
@@ -222,7 +224,7 @@ Json clients_json(const WorldSpec& spec, const GroupOutcome& group, Nanos measur
       {"retries", group.retries},       {"hedges", group.hedges},
       {"timeouts", group.timeouts},     {"refusals", group.refusals},
       {"over_budget", group.over_budget}, {"wasted", group.wasted},
-      {"cancelled", group.cancelled}};
+      {"cancelled", group.cancelled},   {"withheld", group.withheld}};
   for (const auto& [name, count] : counts) json[name] = count;
   json["latency_us"] = latency_json(group.latency);
   json["latency_histogram_ns"] = histogram_json(group.latency);

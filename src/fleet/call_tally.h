@@ -21,6 +21,7 @@ struct CallCounts {
   uint64_t calls = 0, served = 0, failed = 0, unfinished = 0;
   uint64_t requests = 0, attempts = 0, retries = 0, hedges = 0;
   uint64_t timeouts = 0, refusals = 0;
+  uint64_t withheld = 0;     // attempts not sent, as the server would refuse them
   uint64_t over_budget = 0;  // retries and hedges that the budgets did not allow
   uint64_t wasted = 0;       // answers that nobody waited for any more
   uint64_t cancelled = 0;    // attempts that servers were told to leave
@@ -29,8 +30,8 @@ struct CallCounts {
     for (uint64_t CallCounts::* count :
          {&CallCounts::calls, &CallCounts::served, &CallCounts::failed, &CallCounts::unfinished,
           &CallCounts::requests, &CallCounts::attempts, &CallCounts::retries, &CallCounts::hedges,
-          &CallCounts::timeouts, &CallCounts::refusals, &CallCounts::over_budget,
-          &CallCounts::wasted, &CallCounts::cancelled}) {
+          &CallCounts::timeouts, &CallCounts::refusals, &CallCounts::withheld,
+          &CallCounts::over_budget, &CallCounts::wasted, &CallCounts::cancelled}) {
       this->*count += other.*count;
     }
     return *this;

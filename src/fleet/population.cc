@@ -46,7 +46,7 @@ Population::Group::Group(const ClientGroup& the_spec, const Stretches& stretches
       hedge_after(the_spec.hedge_after),
       tally(types_of(the_spec.workload).size(), stretches) {
   const double retries = spec.retry_budget.value_or(0);
-  machines.assign(spec.machines, {Budget(retries), Budget(spec.hedge_budget)});
+  machines.assign(spec.machines, {Budget(retries), Budget(spec.hedge_budget), {}});
   if (spec.users == 0) source.emplace(with_surges(spec), seed_of(seed, kSource, 0));
   for (const RequestType& type : types_of(spec.workload)) {
     uint8_t priority = 0;
@@ -73,6 +73,9 @@ Population::Population(const WorldSpec& spec, const Mix& types, Agenda& agenda)
       const auto named = [&type](const RequestType& other) { return other.name == type.name; };
       const auto found = std::find_if(types.types().begin(), types.types().end(), named);
       group.types.push_back(static_cast<uint32_t>(found - types.types().begin()));
+    }
+    for (Machine& machine : group.machines) {
+      machine.heard.resize(client.heeds_levels ? servers : 0);
     }
     group.first_balancer = static_cast<uint32_t>(balancers_.size());
     for (uint32_t i = 0; i < (client.shared ? 1 : client.machines); ++i) {
@@ -223,6 +226,7 @@ void Population::send_attempt(SlotName name, bool is_hedge, Instant now) {
   attempt.cell = call.cell;
   attempt.is_waited_for = true;
   attempt.is_cancelled = false;
+  attempt.machine = call.machine;
   attempt.place = kNowhere;
   attempt.sent = {.offer = {now, request.service, call.flow * 8191 + call.machine, request.type,
                             request.type},
@@ -236,8 +240,13 @@ void Population::send_attempt(SlotName name, bool is_hedge, Instant now) {
   request.last_server = attempt.server;
   request.waiting.push_back(attempt_name);
   CallCounts& counts = group.tally.counts(call.cell);
-  counts.hedges += is_hedge ? 1 : 0;
   request.tries += is_hedge ? 0 : 1;
+  attempt.is_withheld = group.machines[call.machine].withholds(attempt, now);
+  if (attempt.is_withheld) {
+    return agenda_.put(at(now, Happening::kAnswer, attempt_name,
+                          static_cast<uint32_t>(sim::Fate::kRefused)));
+  }
+  counts.hedges += is_hedge ? 1 : 0;
   counts.retries += !is_hedge && request.tries > 1 ? 1 : 0;
   ++counts.attempts;
   ++slice_of(group, now).attempts;
@@ -249,6 +258,19 @@ void Population::send_attempt(SlotName name, bool is_hedge, Instant now) {
     agenda_.put({now + way_of(group), Happening::kProbe, balancer.draw(), 0, attempt.balancer,
                  spec.rtt / 2});
   }
+}
+
+// As rpc/client_session.h does: one attempt each second asks whether a server still refuses.
+bool Population::Machine::withholds(const Attempt& attempt, Instant now) {
+  constexpr Nanos kLevelHolds = Nanos::seconds(1);
+  if (heard.empty()) return false;
+  Heard& of = heard[attempt.server];
+  const overload::Urgency urgency{.priority = attempt.sent.priority,
+                                  .user = attempt.sent.offer.flow};
+  if (overload::level_of(urgency, attempt.sent.token, now) < of.levels) return false;
+  if (now - of.at < kLevelHolds) return true;
+  of.at = now;
+  return false;
 }
 
 void Population::arrive(SlotName name, Instant now) {
@@ -265,6 +287,7 @@ void Population::answered(uint64_t token, sim::Fate fate, Instant when) {
   const SlotName name = name_of(token);
   Attempt& attempt = attempts_.at(name);
   attempt.place = kNowhere;
+  attempt.levels = servers_->admitted_levels(attempt.server);
   Group& group = groups_[attempt.group];
   Instant heard = when;
   if (fate != sim::Fate::kLost) {
@@ -304,13 +327,16 @@ void Population::receive(SlotName name, sim::Fate fate, Instant now) {
   Group& group = groups_[attempt.group];
   if (attempt.is_waited_for) stop_waiting(name);
   attempts_.give_back(name);
+  auto& heard = group.machines[attempt.machine].heard;
+  if (!attempt.is_withheld && !heard.empty()) heard[attempt.server] = {attempt.levels, now};
   if (!attempt.is_waited_for) {
     group.tally.counts(attempt.cell).wasted += fate == sim::Fate::kServed ? 1 : 0;
     return;
   }
   std::erase(requests_.at(attempt.request).waiting, name);
   if (fate == sim::Fate::kServed) return succeed(attempt.request, now);
-  ++group.tally.counts(attempt.cell).refusals;
+  CallCounts& counts = group.tally.counts(attempt.cell);
+  ++(attempt.is_withheld ? counts.withheld : counts.refusals);
   fail_attempt(attempt.request, group.spec.retries_refused, now);
 }
 

@@ -22,6 +22,7 @@
 #include "fleet/world_spec.h"
 #include "metrics/histogram.h"
 #include "overload/balancer.h"
+#include "overload/load_window.h"
 #include "workload/source.h"
 
 namespace rubato::fleet {
@@ -106,15 +107,25 @@ class Population final : public ServerSet::Listener {
     void begin() {}
     SlotName request;
     sim::SentRequest sent;  // offer.at: by the client
-    uint32_t group = 0, server = 0, balancer = 0;
+    uint32_t group = 0, server = 0, balancer = 0, machine = 0;
     uint32_t cell = Stretches::kNoCell;  // of its call
     uint32_t place = kNowhere;  // in the servers, while one has it
     bool is_waited_for = true;  // then its request is not gone
     bool is_cancelled = false;  // and its server has heard of it
+    bool is_withheld = false;   // it was not sent
+    uint32_t levels = overload::kLevels;  // that its server admitted when it answered
   };
   // Of one machine.
   struct Machine {
     Budget retries, hedges;
+    // What each server has said of its levels; empty = nobody heeds them.
+    struct Heard {
+      uint32_t levels = overload::kLevels;
+      Instant at;
+    };
+    std::vector<Heard> heard;
+
+    bool withholds(const Attempt& attempt, Instant now);
   };
   struct Group {
     Group(const ClientGroup& the_spec, const Stretches& stretches, uint64_t seed);

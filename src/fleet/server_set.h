@@ -62,6 +62,9 @@ class ServerSet {
   // The first event of any server. Requires one.
   void step();
 
+  uint32_t admitted_levels(uint32_t server) const {
+    return servers_[server]->engine->admitted_levels();
+  }
   overload::ServerLoad probe(uint32_t server, Instant now) const;
   // To be called every AdvertisedWeight::kLookEvery.
   const std::vector<int>& weights();

@@ -322,6 +322,7 @@ void read_retries(Keys& keys, ClientGroup& group) {
   keys.check("longest_backoff", group.backoff > Nanos(), "backoff");
   keys.flag("deadlines", group.deadlines);
   keys.flag("cancels", group.cancels);
+  keys.flag("heeds_levels", group.heeds_levels);
 }
 
 void read_priorities(Keys& keys, ClientGroup& group) {

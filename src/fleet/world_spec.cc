@@ -50,17 +50,25 @@ Status check_retries(const ClientGroup& group, const std::string& of) {
   return Done{};
 }
 
+bool tells_levels(const ServerGroup& group) {
+  return group.setup.limiter && !overload::goes_by_latency(*group.setup.limiter);
+}
+
 // Do its policy or its overload control look at Job::priority?
 bool uses_priorities(const ServerGroup& group) {
   const auto has_levels = [](const auto& setting) {
     return setting.first == "levels" && setting.second != "1";
   };
-  const auto& limiter = group.setup.limiter;
   return std::any_of(group.settings.begin(), group.settings.end(), has_levels) ||
-         (limiter && !overload::goes_by_latency(*limiter)) || sim::is_piped(group.policy);
+         tells_levels(group) || sim::is_piped(group.policy);
 }
 
 Status check_priorities(const ClientGroup& group, const WorldSpec& spec) {
+  if (group.heeds_levels &&
+      std::none_of(spec.servers.begin(), spec.servers.end(), tells_levels)) {
+    return Error{"clients '" + group.name + "': heeds_levels: no server has levels: that needs "
+                 "overload = \"cinnamon\" or \"dagor\""};
+  }
   if (group.priorities.empty() ||
       std::any_of(spec.servers.begin(), spec.servers.end(), uses_priorities)) {
     return Done{};

@@ -71,6 +71,7 @@ struct ClientGroup {
 
   bool deadlines = false;  // servers know until when the client waits
   bool cancels = false;    // servers hear when it waits no longer
+  bool heeds_levels = false;  // attempts that a limiter's level would refuse are not sent
   std::vector<std::pair<std::string, uint8_t>> priorities;  // by type: Job::priority
 };
 

@@ -183,9 +183,37 @@ TEST(World, what_does_not_fit_is_refused_in_one_line) {
   EXPECT_TRUE(refused([](WorldSpec& s) { s.clients[0].attempts = 0; }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.clients[0].fan_out = 0; }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.clients[0].deadlines = true; }));
+  EXPECT_TRUE(refused([](WorldSpec& s) { s.clients[0].heeds_levels = true; }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.clients[0].priorities = {{"none", 1}}; }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.clients[0].surges = {{Nanos(2), Nanos(1), 2}}; }));
   EXPECT_TRUE(refused([](WorldSpec& s) { s.warmup = 1; }));
+}
+
+// Three times what two servers can do. Refusals go over the network; what is withheld does not.
+TEST(World, clients_that_heed_the_levels_send_little_that_is_refused) {
+  const auto run = [](bool heeds) {
+    ServerGroup group = servers(2, 4);
+    overload::DagorSettings settings;
+    settings.target_delay = Nanos::millis(5);
+    settings.window = Nanos::millis(100);
+    group.setup.limiter = settings;
+    ClientGroup client = open_clients("urgent:exp(4ms):1,patient:exp(4ms):1", 6000);
+    client.workload.flows.count = 1000;
+    client.machines = 4;
+    client.rtt = Nanos::millis(1);
+    client.priorities = {{"patient", 3}};
+    client.heeds_levels = heeds;
+    return outcome_of(world(group, client, 20));
+  };
+  const WorldOutcome blind = run(false), heeds = run(true);
+  EXPECT_EQ(blind.clients[0].withheld, 0u);
+  EXPECT_GT(heeds.clients[0].withheld, blind.clients[0].refusals / 2);
+  EXPECT_LT(heeds.clients[0].refusals, blind.clients[0].refusals / 3);
+  const auto served = [](const WorldOutcome& of) {
+    return static_cast<double>(of.clients[0].served);
+  };
+  EXPECT_GT(served(heeds), 0.9 * served(blind));
+  EXPECT_EQ(heeds.clients[0].attempts + heeds.clients[0].withheld, heeds.clients[0].requests);
 }
 
 }  // namespace

@@ -83,6 +83,9 @@ class Engine {
   void send(const SentRequest& request) { load_.arrivals.send(request); }
   Event first() const { return context_.events.first(); }
   void step() { process(context_.events.first()); }
+  uint32_t admitted_levels() const {
+    return context_.limiter ? context_.limiter->levels() : overload::kLevels;
+  }
   ServerTotals totals() const {
     ServerTotals totals{{}, context_.arrivals.arrived, context_.pool.in_use(), learning()};
     for (uint32_t w = 0; w < workers_.size(); ++w) {

@@ -63,6 +63,8 @@ class HostedServer {
   virtual void step() = 0;
 
   virtual ServerTotals totals() const = 0;
+  // How many of the most urgent levels its limiter admits now (overload/load_window.h).
+  virtual uint32_t admitted_levels() const = 0;
 };
 
 // A server for requests of the types of setup.workload, whose mix and rate tell policies nothing

@@ -40,6 +40,7 @@ class HostedEngine final : public HostedServer {
   Instant next() const override { return engine_.first().at; }
   void step() override { engine_.step(); }
   ServerTotals totals() const override { return engine_.totals(); }
+  uint32_t admitted_levels() const override { return engine_.admitted_levels(); }
 
  private:
   static Watch watch_of(ServerClient& client) {
