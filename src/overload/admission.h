@@ -361,23 +361,14 @@ LedgerSums Admission<Platform>::sum() {
   return sums;
 }
 
-// The first of a list has been marked last; the oldest is to come first.
 template <class Platform>
 void Admission<Platform>::collect_marked(Instant now) {
   for (uint32_t w = 0; w < workers(); ++w) {
-    if (ledgers_[w].marked.load() == nullptr) continue;
-    Session* in_order = nullptr;
-    for (Session* session = ledgers_[w].marked.exchange(nullptr); session != nullptr;) {
-      Session* const next = std::exchange(session->next_marked, in_order);
-      in_order = std::exchange(session, next);
-    }
-    while (in_order != nullptr) {
-      Session& session = *std::exchange(in_order, in_order->next_marked);
-      session.marked.store(false);
+    ledgers_[w].marked.take_all([&](Session& session) {
       drained_.remove(session);
       const int64_t demand = session.drained_demand.load();
       if (demand >= 0) drained_.add(session, demand > 0, now);
-    }
+    });
   }
 }
 

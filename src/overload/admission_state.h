@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "overload/credit_session.h"
 #include "overload/credit_settings.h"
+#include "overload/marked_sessions.h"
 
 namespace rubato::overload {
 
@@ -91,7 +92,7 @@ struct alignas(limits::kCacheLineBytes) WorkerLedger {
   Cell<int64_t> preempted_ns{0};
   std::array<Cell<int64_t>, kRefusalReasons> refused{};
   std::array<std::array<Cell<int64_t>, 2>, kRefusalReasons> refused_by_admission{};
-  alignas(limits::kCacheLineBytes) Cell<AdmissionSession<Platform>*> marked{nullptr};
+  alignas(limits::kCacheLineBytes) MarkedSessions<Platform, AdmissionSession<Platform>> marked;
   alignas(limits::kCacheLineBytes) Cell<int64_t> limit{0};  // of `issued`; update() writes it
 };
 // What update() tells all workers.
@@ -125,11 +126,7 @@ class WorkerCreditAccount {
   void drain(CreditSession& credits, Instant) {
     auto& session = static_cast<AdmissionSession<Platform>&>(credits);
     if (session.drained_demand.exchange(session.demand) < 0) ledger_.drained.fetch_add(1);
-    if (session.marked.exchange(true)) return;
-    AdmissionSession<Platform>* head = ledger_.marked.load();
-    do {
-      session.next_marked = head;
-    } while (!ledger_.marked.compare_exchange_weak(head, &session));
+    ledger_.marked.mark(session);
   }
   void undrain(CreditSession& credits) {
     auto& session = static_cast<AdmissionSession<Platform>&>(credits);
