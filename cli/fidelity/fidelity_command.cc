@@ -52,7 +52,9 @@ struct TypeRow {
   LatencySummary all, untouched;
   // Of those that no stall touched, on both hosts; by kPercents.
   std::vector<std::optional<PairedFigure>> paired;
-  double equal = 0;  // share of those whose latency is the same to the nanosecond
+  // Share of the requests whose fate was the same on both hosts: their latency to the nanosecond,
+  // or no reply. None = there were no requests.
+  std::optional<double> equal;
 };
 
 struct Percent {
@@ -161,17 +163,26 @@ Status simulate_into(Row& row, const sim::Settings& policy_settings, const sim::
   return Done{};
 }
 
+// From the first request on that the simulator measured.
 void pair_up(const LiveRun& run, const std::vector<Nanos>& simulated,
              const std::vector<Offer>& offers, std::vector<TypeRow>& types) {
-  std::vector<uint64_t> equal(types.size());
+  std::vector<uint64_t> compared(types.size()), equal(types.size());
   std::vector<std::vector<Pair>> pairs(types.size());
-  for (size_t i = 0; i < offers.size(); ++i) {
-    if (simulated[i] < Nanos() || run.latency[i] < Nanos() || run.touched[i]) continue;
-    pairs[offers[i].type].push_back({run.latency[i], simulated[i]});
-    if (run.latency[i] == simulated[i]) ++equal[offers[i].type];
+  const auto measured = std::ranges::find_if(simulated, [](Nanos n) { return n >= Nanos(); });
+  for (auto i = static_cast<size_t>(measured - simulated.begin()); i < offers.size(); ++i) {
+    if (run.touched[i]) continue;
+    const Pair pair{run.latency[i], simulated[i]};
+    const bool replies = pair.live >= Nanos();
+    ++compared[offers[i].type];
+    if (replies == (pair.simulated >= Nanos())) {
+      if (!replies || pair.live == pair.simulated) ++equal[offers[i].type];
+      if (replies) pairs[offers[i].type].push_back(pair);
+    }
   }
   for (size_t t = 0; t < types.size(); ++t) {
-    types[t].equal = static_cast<double>(equal[t]) / static_cast<double>(pairs[t].size());
+    if (compared[t] > 0) {
+      types[t].equal = static_cast<double>(equal[t]) / static_cast<double>(compared[t]);
+    }
     for (const Percent& percent : kPercents) {
       types[t].paired.push_back(compare_percentile(pairs[t], percent.value));
     }
@@ -266,7 +277,7 @@ nlohmann::json json_of(const std::vector<TypeRow>& types) {
                      {"latency_us", json_of(type.all)},
                      {"untouched_us", json_of(type.untouched)},
                      {"paired", json_of(type.paired)},
-                     {"equal_share", type.equal}});
+                     {"equal_share", type.equal ? nlohmann::json(*type.equal) : nlohmann::json()}});
   }
   return array;
 }
@@ -316,9 +327,22 @@ void print_paired(const Row& row, std::FILE* to) {
                  figure->simulated.micros(), figure->ratio, figure->within,
                  figure->agrees(kAim) ? ' ' : '!');
     }
-    fmt::print(to, " {:3.0f} %\n", 100 * type.equal);
+    fmt::print(to, " {:>3} %\n", type.equal ? fmt::format("{:.0f}", 100 * *type.equal) : "-");
   }
   std::fflush(to);
+}
+
+// What the latencies of a row leave out, or have less of than a server without such a limit.
+void tell_limits(const Row& row, const Settings& settings) {
+  if (row.unanswered > 0) {
+    fmt::print(stderr, "rubato fidelity: {} at {:g}: {} live requests have no reply, {} refused\n",
+               row.policy, row.load, row.unanswered, row.refused);
+  }
+  if (row.held_back > 0) {
+    fmt::print(stderr,
+               "rubato fidelity: {} at {:g}: {} live requests waited for one of {} --flows\n",
+               row.policy, row.load, row.held_back, settings.flows);
+  }
 }
 
 void print_head(bool live_only, std::FILE* to) {
@@ -427,6 +451,7 @@ int run(const Settings& settings) {
       auto row = compare(settings, policy, policy_settings, setup, load);
       if (!row.ok()) return fail(row.error().c_str());
       paired ? print_paired(*row, table) : print(*row, table);
+      tell_limits(*row, settings);
       rows.push_back(json_of(*row));
       requests += row->requests;
     }

@@ -2,6 +2,7 @@
 """The live runtime in virtual time against the simulator, by rubato-virtual (RUBATO_VIRTUAL)."""
 
 import contextlib
+import csv
 import json
 import os
 import re
@@ -129,6 +130,21 @@ class Ideal(unittest.TestCase):
             self.expect_the_same(["shinjuku", "darc", "edf", "fixed-priority"], 8, requests=4000,
                                  mix=mix, settings=settings)
         self.expect_the_same(["shinjuku"], 8, "0.9", requests=4000, settings=settings)
+
+    def test_requests_with_a_reply_on_one_host_only_are_not_the_same(self):
+        """`ps` with more requests than a server has fibers, some of which each host refuses."""
+        with tempfile.NamedTemporaryFile("r") as lines:
+            report = json.loads(fidelity(["ps"], "--costs", "ideal-polled", "--loads", "2",
+                                         "--requests", "36000", "--flows", "36000",
+                                         "--requests-csv", lines.name))
+            pairs = [(row["type"], int(row["live_ns"]), int(row["simulated_ns"]))
+                     for row in csv.DictReader(lines)]
+        first = next(i for i, (_, _, simulated) in enumerate(pairs) if simulated >= 0)
+        self.assertTrue(any((live < 0) != (simulated < 0) for _, live, simulated in pairs[first:]))
+        for kind in report["rows"][0]["types"]:
+            same = [live == simulated for name, live, simulated in pairs[first:]
+                    if name == kind["name"]]
+            self.assertAlmostEqual(kind["equal_share"], sum(same) / len(same))
 
     def test_hosts_of_64_workers_decide_the_same(self):
         self.expect_the_same(["fcfs", "srpt"], 64, requests=400)
