@@ -388,7 +388,9 @@ sim::Settings parse_set(const std::vector<std::string>& texts) {
 
 std::vector<double> parse_loads(const std::string& text) {
   std::vector<double> loads;
-  for (const std::string& part : split(text, ',')) {
+  const std::vector<std::string> parts = split(text, ',');
+  if (parts.empty()) bad_value("--loads", "takes shares above 0, up to 2, joined by commas");
+  for (const std::string& part : parts) {
     const std::optional<double> load = parse_number(part);
     if (!load || *load <= 0 || *load > 2) {
       bad_value("--loads", "takes shares above 0, up to 2, not '" + part + "'");
@@ -407,6 +409,7 @@ std::string json_text(const nlohmann::json& rows, const Settings& settings) {
   const nlohmann::json all = {{"schema", "rubato.fidelity/1"}, {"workload", settings.workload},
                               {"workers", settings.workers},   {"requests", settings.requests},
                               {"seed", settings.seed},         {"cost_model", costs_of(settings)},
+                              {"flows", settings.flows},       {"set", settings.set},
                               {"host", settings.host.is_virtual() ? "virtual" : "live"},
                               {"version", version()},          {"rows", rows}};
   return all.dump(2) + '\n';
@@ -427,7 +430,19 @@ std::vector<std::string> live_policies(const std::string& list) {
   return policies;
 }
 
+// The two halves of the requests' file, and who writes to stdout.
+void check_outputs(const Settings& settings) {
+  if (settings.requests_file.empty()) return;
+  if (settings.live_only) {
+    bad_value("--requests-csv", "has the latencies on both hosts; not with --live-only");
+  }
+  if (settings.requests_file == "-" && settings.json_file == "-") {
+    bad_value("--requests-csv", "takes the name of a file where --json has stdout");
+  }
+}
+
 int run(const Settings& settings) {
+  check_outputs(settings);
   const std::vector<double> loads = parse_loads(settings.loads);
   const sim::Settings policy_settings = parse_set(settings.set);
   auto mix = parse_mix(settings.workload);
@@ -443,7 +458,8 @@ int run(const Settings& settings) {
     if (!fits.ok()) bad_value("--set", fits.error());
   }
   const bool paired = settings.host.is_virtual() && !settings.live_only;
-  std::FILE* const table = settings.json_file == "-" ? stderr : stdout;
+  const bool to_stdout = settings.json_file == "-" || settings.requests_file == "-";
+  std::FILE* const table = to_stdout ? stderr : stdout;
   paired ? print_paired_head(table) : print_head(settings.live_only, table);
   for (const std::string& policy : policies) {
     for (const double load : loads) {
@@ -475,7 +491,7 @@ void add_fidelity(CommandLine& command) {
   command.add_texts("--set", settings->set, "NAME=VALUE, a setting of the policies");
   command.add_output("--json", settings->json_file, "Also write the figures as JSON; - is stdout");
   command.add_output("--requests-csv", settings->requests_file,
-                   "Also write each request's latency on both hosts to this file");
+                   "Also write each request's latency on both hosts to this file; - is stdout");
   settings->host.add_to(command);
   command.add_flag("--live-only", settings->live_only, "Leave the simulation out");
   add_count(command, "--workers", settings->workers, 1, limits::kMaxWorkers, "workers",

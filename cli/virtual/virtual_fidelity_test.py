@@ -102,6 +102,31 @@ class Prices(unittest.TestCase):
                 self.assertIn(told, done.stderr)
 
 
+class Options(unittest.TestCase):
+    def test_what_would_leave_a_file_empty_or_mixed_is_one_line_and_status_2(self):
+        for arguments, told in (
+                (("--live-only", "--requests-csv", "-"), "not with --live-only"),
+                (("--json", "-", "--requests-csv", "-"), "--requests-csv"),
+                (("--loads", ""), "--loads")):
+            done = subprocess.run([PROGRAM, "fidelity", "--host", "virtual", *arguments], text=True,
+                                  check=False, capture_output=True)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn(told, done.stderr)
+
+    def test_figures_name_what_they_depend_on_and_requests_have_stdout_alone(self):
+        done = subprocess.run([PROGRAM, "fidelity", "--host", "virtual", "--requests", "100",
+                               "--policies", "synergy", "--loads", "0.5", "--flows", "7",
+                               "--set", "quantum_min=3", "--requests-csv", "-"],
+                              text=True, check=True, capture_output=True)
+        lines = list(csv.reader(done.stdout.splitlines()))
+        self.assertEqual({len(line) for line in lines}, {7})
+        self.assertEqual(len(lines), 1 + 100)
+        report = json.loads(fidelity(["synergy"], "--requests", "100", "--flows", "7", "--set",
+                                     "quantum_min=3", "--loads", "0.5"))
+        self.assertEqual((report["flows"], report["set"]), (7, ["quantum_min=3"]))
+
+
 class Ideal(unittest.TestCase):
     def expect_the_same(self, policies, workers, load="0.7", requests=1000, mix="high-bimodal",
                         settings=()):
