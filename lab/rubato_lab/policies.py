@@ -4,16 +4,21 @@
 import json
 import subprocess
 
+from rubato_lab.program import RubatoError
+
 LIMIT_S = 60
 
 
 def live(binary):
     """What `rubato policies --json` says of those that serve live; `options` are their names.
-    Raises OSError and SubprocessError."""
+    Raises OSError, SubprocessError and RubatoError."""
     done = subprocess.run([binary, "policies", "--json"], capture_output=True, text=True,
                           timeout=LIMIT_S, check=True)
-    found = [policy for policy in json.loads(done.stdout) if not policy["simulated_only"]]
-    return [{**policy, "options": {o["name"] for o in policy["options"]}} for policy in found]
+    try:
+        found = [policy for policy in json.loads(done.stdout) if not policy["simulated_only"]]
+        return [{**policy, "options": {o["name"] for o in policy["options"]}} for policy in found]
+    except (ValueError, LookupError, TypeError) as error:
+        raise RubatoError(f"{binary} is no rubato: it tells no policies") from error
 
 
 def chosen(wanted, known, what):

@@ -5,6 +5,7 @@ run is disturbed, what is drawn; with the program built, that an interruption le
 import contextlib
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -277,6 +278,16 @@ class Options(unittest.TestCase):
         self.assertEqual(self.ended(4, "--binary", "/nowhere")[0], 1)
         self.assertEqual(self.ended(4, "--from", "/nowhere"),
                          (1, "multicore: /nowhere: No such file or directory\n"))
+
+    def test_another_program_or_a_record_that_lacks_something_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status, said = self.ended(4, "--binary", shutil.which("true"), "--out", folder)
+            self.assertEqual((status, said.count("\n")), (1, 1))
+            self.assertIn("is no rubato", said)
+            path = Path(folder) / "record.json"
+            path.write_text(f'{{"schema": "{record.SCHEMA}", "cells": []}}')
+            self.assertEqual(self.ended(4, "--from", str(path)),
+                             (1, f"multicore: {path}: complete, machine, settings missing\n"))
 
     def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_measured(self):
         with tempfile.NamedTemporaryFile() as file, \

@@ -59,4 +59,6 @@ def load(path):
         raise RecordError(f"{path}: not JSON ({error})") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise RecordError(f"{path}: not a {SCHEMA} object")
+    if missing := sorted({"machine", "settings", "cells", "complete"} - data.keys()):
+        raise RecordError(f"{path}: {', '.join(missing)} missing")
     return data

@@ -280,7 +280,8 @@ class MemcachedClient final : public RespClient {
 
  protected:
   bool exchange() override {
-    return prng_.below(6) == 0 ? compare_and_set() : RespClient::exchange();
+    const bool often = setting_.hot && setting_.hot_on == KvClientSetting::Kind::kString;
+    return prng_.below(often ? 2 : 6) == 0 ? compare_and_set() : RespClient::exchange();
   }
 
   Call draw() override {
