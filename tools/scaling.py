@@ -50,6 +50,7 @@ COUNTS = [
 ]
 SHOWN, FAILS = 0.05, 0.1  # other interleavings of the same code differ by up to 6 %
 SLOPE_FROM = 8
+WORKERS_MOST = 64
 # A policy has no central part if the one line that is taken most is taken for fewer requests than
 # CENTRAL_FROM with most workers, and at most half as often as with SLOPE_FROM workers.
 CENTRAL_FIELD, CENTRAL_FROM = "spinning_one_line", 0.5
@@ -74,8 +75,12 @@ def count(binary, workers_max):
     """What the program prints. The same addresses each time, where they can be had."""
     same = [shutil.which("setarch"), "-R"] if shutil.which("setarch") else []
     command = [*same, binary, "--workers-max", str(workers_max)]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S,
-                          check=True).stdout
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S,
+                          check=False)
+    if done.returncode != 0 or not done.stdout:
+        sys.exit(f"scaling: {binary} has counted nothing (status {done.returncode}); it takes "
+                 "virtual_counts of the preset tsan")
+    return done.stdout
 
 
 # ---- Instructions -----------------------------------------------------------------------------
@@ -318,8 +323,12 @@ def main():
     mode.add_argument("--draw", action="store_true")
     mode.add_argument("--check", metavar="BINARY")
     mode.add_argument("--check-instructions", metavar="BINARY")
-    parser.add_argument("--workers-max", type=int, default=64)
+    parser.add_argument("--workers-max", type=int, default=WORKERS_MOST, metavar="N",
+                        help=f"1 to {WORKERS_MOST}")
     args = parser.parse_args()
+    if not 1 <= args.workers_max <= WORKERS_MOST:
+        parser.exit(2, f"scaling: --workers-max takes 1 to {WORKERS_MOST}, not "
+                       f"{args.workers_max}\n")
     if args.write:
         write(args.write, args.workers_max)
     elif args.draw:

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import shutil
+import subprocess
+import sys
 import unittest
 from importlib.util import find_spec
 
@@ -117,10 +120,27 @@ class Output(unittest.TestCase):
 
     @unittest.skipUnless(find_spec("matplotlib"), "this Python has no matplotlib")
     def test_the_figure_has_a_plot_for_each_policy(self):
-        figure = scaling.figure([row(n, policy) for policy in ("a", "b") for n in (1, 8)])
-        plots = [ax for ax in figure.axes if ax.axison]
-        self.assertEqual([ax.get_title("left") for ax in plots], ["a", "b"])
-        self.assertEqual([len(ax.get_lines()) for ax in plots], [len(scaling.DRAWN)] * 2)
+        rows = [row(n, policy) for policy in ("a", "b") for n in (1, 8)]
+        for figure in scaling.FIGURES:
+            plots = [ax for ax in scaling.drawing(rows, figure).axes if ax.axison]
+            self.assertEqual([ax.get_title("left") for ax in plots], ["a", "b"])
+            self.assertEqual([len(ax.get_lines()) for ax in plots], [len(figure.drawn)] * 2)
+
+
+class Commands(unittest.TestCase):
+    def told(self, *arguments):
+        done = subprocess.run([sys.executable, scaling.__file__, *arguments], text=True,
+                              capture_output=True, check=False)
+        self.assertEqual(done.stdout, "")
+        return done.returncode, done.stderr
+
+    def test_a_program_that_counts_nothing_and_a_wrong_number_are_one_line(self):
+        program = shutil.which("true")
+        self.assertEqual(self.told("--check", program),
+                         (1, f"scaling: {program} has counted nothing (status 0); it takes "
+                             "virtual_counts of the preset tsan\n"))
+        self.assertEqual(self.told("--check", program, "--workers-max", "0"),
+                         (2, "scaling: --workers-max takes 1 to 64, not 0\n"))
 
 
 if __name__ == "__main__":

@@ -16,11 +16,13 @@
 //
 // tools/scaling.py runs it, both ways.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/prng.h"
@@ -182,31 +184,72 @@ bool print_row(const char* policy, uint32_t workers) {
   return good;
 }
 
+// The options above.
+struct Asked {
+  uint32_t workers_max = kWorkersMost;
+  uint32_t workers = 1;
+  uint32_t requests = 0;  // 0 = count
+  std::string policy;     // empty = all
+};
+
+[[noreturn]] void refuse(const char* option, const char* takes) {
+  std::fprintf(stderr, "virtual_counts: %s takes %s\n", option, takes);
+  std::exit(2);
+}
+
+bool is_live(std::string_view name) {
+  return std::ranges::any_of(testing::all_live(),
+                             [name](const auto& policy) { return name == policy.name; });
+}
+
+void read_number(const char* option, std::string_view text, uint32_t most, uint32_t& number) {
+  const char* const end = text.data() + text.size();
+  const auto [read_to, error] = std::from_chars(text.data(), end, number);
+  const bool is_number = error == std::errc() && read_to == end;
+  if (!is_number || number < 1 || number > most) {
+    refuse(option, ("1 to " + std::to_string(most)).c_str());
+  }
+}
+
+Asked asked_for(std::span<char*> words) {
+  Asked asked;
+  for (size_t i = 0; i < words.size(); i += 2) {
+    const std::string_view name = words[i];
+    const std::string_view value = i + 1 < words.size() ? words[i + 1] : "";
+    if (name == "--workers-max") {
+      read_number(words[i], value, kWorkersMost, asked.workers_max);
+    } else if (name == "--workers") {
+      read_number(words[i], value, kWorkersMost, asked.workers);
+    } else if (name == "--requests") {
+      read_number(words[i], value, UINT32_MAX, asked.requests);
+    } else if (name == "--policy" && is_live(value)) {
+      asked.policy = value;
+    } else if (name == "--policy") {
+      refuse("--policy", "the name of a live policy");
+    } else {
+      refuse("it", "--workers-max, --workers, --requests and --policy, each with a value");
+    }
+  }
+  if (asked.requests > 0 && asked.policy.empty()) refuse("--requests", "--policy beside it");
+  return asked;
+}
+
 }  // namespace
 }  // namespace rubato
 
 int main(int argc, char** argv) {
-  uint32_t most = rubato::kWorkersMost;
-  uint32_t workers_asked = 1;
-  uint32_t requests = 0;
-  const char* only = nullptr;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const auto number = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
-    if (std::strcmp(argv[i], "--workers-max") == 0) most = number;
-    if (std::strcmp(argv[i], "--workers") == 0) workers_asked = number;
-    if (std::strcmp(argv[i], "--requests") == 0) requests = number;
-    if (std::strcmp(argv[i], "--policy") == 0) only = argv[i + 1];
-  }
-  if (requests > 0 && only != nullptr) {
+  const rubato::Asked asked = rubato::asked_for({argv + 1, static_cast<size_t>(argc - 1)});
+  if (asked.requests > 0) {
     rubato::virt::run(rubato::world(), [&] {
-      rubato::Row(only, workers_asked, rubato::Idle::kAdaptive).serve(requests);
+      rubato::Row row(asked.policy.c_str(), asked.workers, rubato::Idle::kAdaptive);
+      row.serve(asked.requests);
     });
     return EXIT_SUCCESS;
   }
   bool good = true;
   for (const auto& policy : rubato::testing::all_live()) {
-    if (only != nullptr && std::strcmp(only, policy.name) != 0) continue;
-    for (uint32_t workers = 1; workers <= most; workers *= 2) {
+    if (!asked.policy.empty() && asked.policy != policy.name) continue;
+    for (uint32_t workers = 1; workers <= asked.workers_max; workers *= 2) {
       good &= rubato::print_row(policy.name, workers);
     }
   }
