@@ -13,15 +13,13 @@ namespace {
 void atomic_read(const volatile void* at, const void* place) {
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return;
-  scheduler->come_to(place);
-  scheduler->read(const_cast<const void*>(at));
+  scheduler->read(const_cast<const void*>(at), place);
 }
 
 void atomic_write(const volatile void* at, const void* place, bool relaxed = false) {
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return;
-  scheduler->come_to(place);
-  scheduler->write(const_cast<const void*>(at), relaxed);
+  scheduler->write(const_cast<const void*>(at), place, relaxed);
 }
 
 // A word that is set from 0 by an exchange that acquires, and to 0 again by a store that releases,

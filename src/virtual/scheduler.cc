@@ -49,7 +49,7 @@ Scheduler::Scheduler(const WorldOptions& options)
       same_(options.in_step ? Nanos(1) : Nanos()),
       ahead_(std::max(same_, options.lead)),
       accesses_matter_(options.stall_one_in > 0 || options.write_stall_one_in > 0 ||
-                       options.count_lines),
+                       options.stall_places_one_in > 0 || options.count_lines),
       prng_(options.seed),
       stacks_(kStackBytes, Agenda::kThreadsMax),
       agenda_(options.in_step),
@@ -316,6 +316,36 @@ Nanos Scheduler::draw_between(Nanos least, Nanos most) {
   const double low = std::log(static_cast<double>(least.count()));
   const double high = std::log(static_cast<double>(most.count()));
   return Nanos(static_cast<int64_t>(std::exp(low + (high - low) * prng_.uniform())));
+}
+
+void Scheduler::read_slowly(const void* at, const void* place) {
+  if (accesses_matter_) {
+    come_to(place);
+    meet_read(at);
+  }
+  access();
+  keep_near();
+  if (me_->spin.looks()) look(at);
+}
+
+void Scheduler::write_slowly(const void* at, const void* place, bool relaxed) {
+  if (accesses_matter_) {
+    come_to(place);
+    meet_write(at);
+  }
+  access();
+  relaxed ? keep_near() : take_turn();
+  if (notes_writes()) note_write(at);
+}
+
+void Scheduler::pass_on_and_look(const void* at) {
+  pass_on(me_->clock);
+  if (me_->spin.looks()) look(at);
+}
+
+void Scheduler::pass_on_and_note(const void* at) {
+  pass_on(me_->clock);
+  if (notes_writes()) note_write(at);
 }
 
 void Scheduler::meet_read(const void* at) {

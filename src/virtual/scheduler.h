@@ -83,21 +83,17 @@ class Scheduler {
   void keep_near() {
     if (me_->clock - ahead_ >= others_) pass_on(me_->clock);
   }
-  // The thread is about to make the atomic access at this place of the program.
-  void come_to(const void* place) {
-    if (options_.stall_places_one_in > 0 && stalls_at(place)) stall_at(place);
-  }
-  // Atomic accesses: what they do takes effect in the order of time.
-  void read(const void* at) {
-    if (accesses_matter_) meet_read(at);
-    access();
-    keep_near();
+  // Atomic accesses at a place of the program, null = at none: what they do takes effect in the
+  // order of time. All calls are the last thing they do: the usual access keeps no registers.
+  void read(const void* at, const void* place) {
+    if (accesses_matter_ || !try_access()) [[unlikely]] return read_slowly(at, place);
+    if (me_->clock - ahead_ >= others_) [[unlikely]] return pass_on_and_look(at);
     if (me_->spin.looks()) look(at);
   }
-  void write(const void* at, bool relaxed = false) {
-    if (accesses_matter_) meet_write(at);
-    access();
-    relaxed ? keep_near() : take_turn();
+  void write(const void* at, const void* place = nullptr, bool relaxed = false) {
+    if (accesses_matter_ || !try_access()) [[unlikely]] return write_slowly(at, place, relaxed);
+    const Nanos ahead = relaxed ? ahead_ : same_;
+    if (me_->clock - ahead >= others_) [[unlikely]] return pass_on_and_note(at);
     if (notes_writes()) note_write(at);
   }
   // Other accesses, which other threads need not see in order: nothing happens at them.
@@ -187,12 +183,31 @@ class Scheduler {
     advance(access_prices_[dice_ & 0xff]);
     dice_ >>= 8;
   }
+  // False = it must be drawn first what it takes.
+  bool try_access() {
+    VirtualThread& me = *me_;
+    if (!me.free) {
+      if (dice_ <= 0xff) [[unlikely]] return false;
+      me.clock = me.clock + access_prices_[dice_ & 0xff];
+      dice_ >>= 8;
+    }
+    ++me.accesses;
+    return true;
+  }
+  void read_slowly(const void* at, const void* place);
+  void write_slowly(const void* at, const void* place, bool relaxed);
+  void pass_on_and_look(const void* at);
+  void pass_on_and_note(const void* at);
   // Not inlined, so that accesses keep no registers for them.
   [[gnu::noinline]] void draw_dice() { dice_ = prng_.next() | uint64_t{1} << 63; }
   [[gnu::noinline]] void look(const void* at) {
     if (at != nullptr) words_.look(running_, at);
   }
   // What else happens at one, in worlds where something does.
+  void come_to(const void* place) {
+    const bool stalls = options_.stall_places_one_in > 0 && place != nullptr && stalls_at(place);
+    if (stalls) stall_at(place);
+  }
   void meet_read(const void* at);
   void meet_write(const void* at);
   bool free() const { return me_->free; }
