@@ -78,11 +78,12 @@ bench: setup
 	@for bench in build/release/benchmarks/*; do "$$bench" || exit 1; done
 
 # The tables of docs/FIDELITY.md; LONG=1: a million requests of each policy with 8 workers.
-fidelity: setup
+fidelity: build
 	@cmake --preset virtual >/dev/null
 	@cmake --build --preset virtual --target rubato_virtual_cli -j $(JOBS)
 	@python3 tools/virtual_fidelity.py $(if $(LONG),--long,--write) --jobs $(JOBS) \
 	  build/virtual/bin/rubato-virtual
+	@python3 tools/virtual_fidelity.py --explain build/release/bin/rubato --jobs $(JOBS)
 
 multicore: build
 	@python3 bench/multicore.py $(if $(QUICK),--quick) $(if $(FORCE),--force)

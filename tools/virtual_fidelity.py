@@ -6,10 +6,12 @@ docs/FIDELITY.md, from docs/virtual_fidelity.jsonl and docs/virtual_fidelity_lon
     tools/virtual_fidelity.py                   prints the tables
     tools/virtual_fidelity.py --write BINARY    runs all again, on all processors: file and tables
     tools/virtual_fidelity.py --long BINARY     the same of LONG alone, with --requests many each
+    tools/virtual_fidelity.py --explain RUBATO  simulates again what does not agree, with other work
     tools/virtual_fidelity.py --check BINARY    runs a sample with 8 workers again, shows what has
                                                 changed, and fails where it is by more than CHANGED
 
-BINARY is rubato-virtual, for --write and --long that of the preset `virtual`."""
+BINARY is rubato-virtual, for --write and --long that of the preset `virtual`. RUBATO is rubato; its
+figures go into the files that --write and --long have written."""
 
 import argparse
 import json
@@ -89,8 +91,9 @@ def agrees(figure):
     return abs(ratio - 1) <= max(within, AIM)
 
 
-# How much of a worker's time the prices may be off: waits multiply it by 1 / (1 - busy).
+# How much of a worker's time the prices may be off. What that does to a figure is simulated.
 PRICES_OFF = 0.015
+EXPLAIN_REQUESTS = 200_000  # of such a simulation, at most
 # Policies without preemption of which workers run steps for all, which access more than the verbs
 # that have prices (docs/SCALING.md counts it).
 DEAR_HOOKS = ("jbsq", "altocumulus")
@@ -109,15 +112,20 @@ def ratio_of(entry, kind, percent):
 
 
 def is_amplified(entry, kind, percent):
-    idle = max(1 - entry["busy"], 0.001)
-    return abs(ratio_of(entry, kind, percent) - 1) <= PRICES_OFF / idle
+    """With prices within PRICES_OFF the simulator has the live figure, or one that agrees."""
+    moves = entry.get("moves", {}).get(kind, {}).get(percent)
+    if moves is None:
+        return False
+    ratio, within = entry["types"][kind][percent]
+    slack = max(within, AIM)
+    return min(moves) - slack <= ratio <= max(moves) + slack
 
 
 # Why hosts differ, by the letter that marks a figure in the tables: the first whose test holds.
 CAUSES = {
     "s": (is_amplified,
-          f"the prices are off by {100 * PRICES_OFF:g} % of a worker's time at most, which the "
-          "waits of busy workers multiply by 1 / (1 - their busy share)"),
+          f"the prices are off by {100 * PRICES_OFF:g} % of a worker's time at most, which waits "
+          "multiply: simulated with so much less or more work, the figure moves as far"),
     "o": (lambda entry, kind, percent: entry["busy"] >= OVERLOADED,
           f"overloaded by its prices: live requests beyond {FLOWS:,}, and in a server those beyond "
           "its fibers, wait in the order of their coming, whatever the policy"),
@@ -264,6 +272,43 @@ def run_all(path, runs, jobs, kept=()):
     write_page()
 
 
+def latencies(binary, entry, share):
+    """Simulated, by type and percentile, with that share of the workers' time more to do."""
+    load = entry["load"] * (1 + share / entry["busy"])
+    done = subprocess.run([binary, "sim", "--policy", entry["policy"], "--workload", entry["mix"],
+                           "--workers", str(entry["workers"]), "--load", str(load), "--requests",
+                           str(min(entry["requests"], EXPLAIN_REQUESTS)), "--costs", "virtual",
+                           "--classify", "feedback", "--json", "-"],
+                          check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          timeout=DEADLINE_S)
+    return {kind["name"]: kind["latency_us"] for kind in json.loads(done.stdout)["types"]}
+
+
+def moves(binary, entry):
+    """Of the figures that do not agree: with PRICES_OFF less and more work, over those without."""
+    off = [(kind, percent) for kind, percent, figure in figures_of(entry) if not agrees(figure)]
+    if not off:
+        return {}
+    usual, less, more = (latencies(binary, entry, share) for share in (0, -PRICES_OFF, PRICES_OFF))
+    found = {}
+    for kind, percent in off:
+        found.setdefault(kind, {})[percent] = [
+            round(other[kind][percent] / usual[kind][percent], 3) for other in (less, more)]
+    return found
+
+
+def explain(binary, jobs):
+    for path in DATA, LONG_DATA:
+        known = load_data(path)
+        with ThreadPoolExecutor(jobs) as pool:
+            for entry, found in zip(known, pool.map(lambda entry: moves(binary, entry), known)):
+                entry.pop("moves", None)
+                if found:
+                    entry["moves"] = found
+        (ROOT / path).write_text("".join(json.dumps(entry) + "\n" for entry in known))
+    write_page()
+
+
 def write(binary, jobs):
     policies = live_policies(binary)
     run_all(DATA, [lambda mix=mix, workers=workers, load=load, requests=requests:
@@ -307,6 +352,7 @@ def main():
     parser.add_argument("--requests", type=int, default=LONG_REQUESTS, help="of each long run")
     parser.add_argument("--policies", help="of the long runs, joined by commas; else all")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs side by side")
+    parser.add_argument("--explain", metavar="RUBATO")
     parser.add_argument("--check", metavar="BINARY")
     args = parser.parse_args()
     if args.write:
@@ -314,6 +360,8 @@ def main():
     elif args.long:
         policies = args.policies.split(",") if args.policies else live_policies(args.long)
         write_long(args.long, policies, args.requests, args.jobs)
+    elif args.explain:
+        explain(args.explain, args.jobs)
     elif args.check:
         return 1 if check(args.check) else 0
     else:

@@ -24,7 +24,15 @@ class Table(unittest.TestCase):
 
     def test_what_does_not_agree_has_the_letter_of_a_cause(self):
         table = virtual_fidelity.by_workers(found(1.5, 0.041, busy=0.99), "mix")
-        self.assertIn("| `fcfs` | 1.50 +-0.04 s | - |", table)
+        self.assertIn("| `fcfs` | 1.50 +-0.04 o | - |", table)
+        table = virtual_fidelity.by_workers(found(1.5, 0.041, busy=0.9), "mix")
+        self.assertIn("| `fcfs` | 1.50 +-0.04 ? | - |", table)
+
+    def test_prices_explain_as_much_as_the_simulator_moves_by_them(self):
+        for moves, letter in ([0.7, 1.47], "s"), ([0.7, 1.4], "?"):
+            entry, = found(1.5, 0.041, busy=0.9)
+            entry["moves"] = {"short": {"p50": moves}}
+            self.assertEqual(virtual_fidelity.cause(entry, "short", "p50"), letter)
 
     def test_too_few_requests_leave_a_figure_out(self):
         self.assertIn("| `fcfs` | - | - |", virtual_fidelity.by_workers(found(None, 0), "mix"))
