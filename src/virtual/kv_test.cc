@@ -78,9 +78,10 @@ struct Setting {
     if (prng.below(2) == 0) idle_spin = Nanos(prng.below(5000));
     for (uint32_t i = 0; i < clients; ++i) {
       const uint32_t draw = prng.below(4);
-      speaks.push_back(draw < 2    ? kv::Speaks::kResp
-                       : draw == 2 ? kv::Speaks::kMemcached
-                                   : kv::Speaks::kRpc);
+      const bool compared = client.hot && client.hot_on == Client::Kind::kCompared;
+      speaks.push_back(draw == 2 || compared ? kv::Speaks::kMemcached
+                       : draw < 2            ? kv::Speaks::kResp
+                                             : kv::Speaks::kRpc);
     }
     if (prng.below(3) == 0) {
       faulty = true;

@@ -14,8 +14,16 @@
 namespace rubato::virt::testing {
 
 struct KvClientSetting {
-  enum class Kind : uint8_t { kPair, kWatchedPair, kCounter, kString, kPresence, kNewKeys };
-  static constexpr uint32_t kKinds = 6;
+  enum class Kind : uint8_t {
+    kPair,
+    kWatchedPair,
+    kCounter,
+    kString,
+    kPresence,
+    kNewKeys,
+    kCompared,  // all clients speak memcached
+  };
+  static constexpr uint32_t kKinds = 7;
 
   uint32_t batches = 1;
   bool resets = false;
@@ -76,7 +84,8 @@ class KvCalls {
       case Kind::kPair: break;
       case Kind::kWatchedPair: return of_pair(kWatched[prng_.below(std::size(kWatched))]);
       case Kind::kCounter: return of_key(true);
-      case Kind::kString: return of_key(false);
+      case Kind::kString:
+      case Kind::kCompared: return of_key(false);
       case Kind::kPresence:
         return do_with(key(false), kPresence[prng_.below(std::size(kPresence))]);
       case Kind::kNewKeys: return of_new_keys();

@@ -280,8 +280,13 @@ class MemcachedClient final : public RespClient {
 
  protected:
   bool exchange() override {
-    const bool often = setting_.hot && setting_.hot_on == KvClientSetting::Kind::kString;
-    return prng_.below(often ? 2 : 6) == 0 ? compare_and_set() : RespClient::exchange();
+    const bool compares = setting_.hot && setting_.hot_on == KvClientSetting::Kind::kCompared;
+    if (!compares) return prng_.below(6) == 0 ? compare_and_set() : RespClient::exchange();
+    // As many as a batch has calls, so that those of two clients meet.
+    for (uint32_t left = 1 + prng_.below(16); left > 0; --left) {
+      if (!compare_and_set()) return false;
+    }
+    return RespClient::exchange();
   }
 
   Call draw() override {
