@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
+import io
 import unittest
+from unittest import mock
 
 import support  # noqa: F401, finds the tools
 
@@ -41,6 +44,26 @@ class Table(unittest.TestCase):
         entries = found(1.0, 0.01) + found(1.5, 0.01)
         self.assertEqual(virtual_fidelity.share(entries, "p50"), "50 %")
         self.assertEqual(virtual_fidelity.share(entries, "p99"), "-")
+
+
+class Check(unittest.TestCase):
+    def bad(self, workers, factor):
+        """Of fcfs, whose p50 alone is off by this factor."""
+        def run(_binary, policies, mix, workers_asked, load, _requests):
+            for policy in policies:
+                entry = next(e for e in virtual_fidelity.load_data() if virtual_fidelity.key_of(e)
+                             == (mix, workers_asked, load, policy))
+                if (policy, workers_asked) == ("fcfs", workers):
+                    entry["types"]["short"]["p50"][0] *= factor
+                yield entry
+
+        with mock.patch.object(virtual_fidelity, "fidelity", run), \
+                contextlib.redirect_stdout(io.StringIO()):
+            return virtual_fidelity.check("")
+
+    def test_one_worker_shows_what_many_hide(self):
+        self.assertEqual([self.bad(8, 1.05), self.bad(8, 1.2)], [0, 1])
+        self.assertEqual([self.bad(1, 1.01), self.bad(1, 1.05)], [0, 1])
 
 
 if __name__ == "__main__":
