@@ -371,6 +371,9 @@ def main():
     parser.add_argument("--explain", metavar="RUBATO")
     parser.add_argument("--check", metavar="BINARY")
     args = parser.parse_args()
+    for name in "jobs", "requests":
+        if getattr(args, name) < 1:
+            parser.error(f"--{name} takes 1 or more, not {getattr(args, name)}")
     if args.write:
         write(args.write, args.jobs)
     elif args.long:
@@ -385,5 +388,13 @@ def main():
     return 0
 
 
+def run():
+    """main(); a program that is not there, or another one, is told in a line."""
+    try:
+        return main()
+    except (OSError, subprocess.SubprocessError, json.JSONDecodeError) as error:
+        return f"virtual_fidelity: it takes rubato-virtual, --explain rubato: {error}"
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

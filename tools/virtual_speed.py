@@ -24,7 +24,10 @@ LONGER = 3
 def cpu_time(binary, policy, workers, requests):
     command = [binary, "fidelity", "--host", "virtual", "--live-only", "--workers", str(workers),
                "--policies", policy, "--loads", str(LOAD), "--requests", str(requests)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    except OSError as error:
+        sys.exit(f"virtual_speed: {binary}: {error.strerror}; it takes rubato-virtual")
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import io
+import shutil
 import unittest
 from unittest import mock
 
@@ -44,6 +45,18 @@ class Table(unittest.TestCase):
         entries = found(1.0, 0.01) + found(1.5, 0.01)
         self.assertEqual(virtual_fidelity.share(entries, "p50"), "50 %")
         self.assertEqual(virtual_fidelity.share(entries, "p99"), "-")
+
+
+class Commands(unittest.TestCase):
+    def test_another_program_and_a_wrong_number_are_told_in_a_line(self):
+        for program in shutil.which("true"), "/nowhere":
+            with mock.patch("sys.argv", ["virtual_fidelity", "--check", program]):
+                self.assertIn("virtual_fidelity: it takes", virtual_fidelity.run())
+        with mock.patch("sys.argv", ["virtual_fidelity", "--jobs", "0"]), \
+                contextlib.redirect_stderr(io.StringIO()) as said, \
+                self.assertRaises(SystemExit):
+            virtual_fidelity.run()
+        self.assertIn("--jobs takes 1 or more, not 0", said.getvalue())
 
 
 class Check(unittest.TestCase):
