@@ -67,12 +67,13 @@ def cost_file(text):
 class Prices(unittest.TestCase):
     def test_the_built_in_prices_are_those_of_this_code(self):
         """Up to what an access more or less costs, so that not every change of the runtime asks
-        for new ones."""
+        for new ones. The tails, second places, move more: addresses change interleavings."""
         built_in = prices(PRICES.read_text())
         written = prices(run("calibrate", "--name", "virtual", "--seconds", "1"))
         self.assertEqual(built_in.keys(), written.keys())
         for name, price in built_in.items():
-            self.assertLessEqual(abs(written[name] - price), max(0.03 * price, 20),
+            share = 0.15 if name.endswith("[1]") else 0.03
+            self.assertLessEqual(abs(written[name] - price), max(share * price, 20),
                                  f"{name} was {price} ns and is {written[name]} ns; if that is "
                                  "meant, write the prices to src/sim/costs again")
 
