@@ -43,6 +43,8 @@ enum class Ending : uint8_t {
   kLost,      // sent, and no answer came: the connection went, or the time was up
 };
 
+inline constexpr size_t kEndings = 7;
+
 struct Ended {
   uint64_t tag = 0;
   Ending ending = Ending::kReply;

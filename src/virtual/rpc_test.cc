@@ -63,6 +63,8 @@ struct Setting {
     world.seed = prng.next();
     world.latency = Nanos::micros(1 + prng.below(50));
     world.end = Nanos::seconds(60);
+    ranked = world.seed % 3 == 0;
+    limited = ranked && world.seed % 2 == 0;
     if (prng.below(4) == 0) max_fibers = workers + 1 + prng.below(8);
     if (prng.below(4) == 0) no_memory_one_in = 1 + prng.below(8);
     if (prng.below(4) == 0) {  // a wake-up that is missed is not made up for by the next request
@@ -109,6 +111,7 @@ struct Setting {
            " clients, " + (udp ? "UDP" : "TCP") + (beside_tcp ? " beside TCP" : "") +
            (faulty ? ", faults" : "") +
            (breaks ? ", breaks" : "") + (quiet ? ", quiet" : "") +
+           (limited ? ", limited" : ranked ? ", ranked" : "") +
            (impatient ? ", impatient" : "") + (patient ? ", patient" : "") + cores.describe() +
            ", target " + std::to_string(target.count()) + " ns, in service " +
            std::to_string(in_service) +
@@ -124,6 +127,8 @@ struct Setting {
   bool beside_tcp = false;  // whose sleep the queues of UDP join in; nobody connects
   bool breaks;  // clients give their sessions up, in different ways
   bool quiet = false;  // one request at a time, with rests
+  bool ranked = false;  // requests tell how urgent they are, and clients ask for the load
+  bool limited = false;  // which a limiter goes by
   bool impatient = false;  // clients say again and again what they have queued
   bool patient = false;  // they keep it until they have a credit
   Cores cores = {};
@@ -272,9 +277,15 @@ class RpcServer {
     options.policy = setting.policy.name;
     options.workers = setting.workers;
     options.max_fibers = setting.max_fibers;
+    options.inbox_capacity = options.shared_capacity = 1024;  // more than clients send ahead
     options.credits = &admission_;
     options.idle_spin = setting.idle_spin;
     setting.cores.add_to(options);
+    if (setting.limited) {
+      options.overload = Overload::kDagor;
+      options.overload_settings = {{"window", "50us"}};
+      options.refusal_rule.target_delay = setting.target;
+    }
     runtime_ = Runtime::create(options, *datapath_, application_).value();
     runtime_->set_server_loop([this, &watch] {
       watch.note_worker();
@@ -394,8 +405,9 @@ class Client final : public rpc::ClientEvents {
     open();
     for (uint64_t tag = 0; tag < setting_.requests; ++tag) {
       bodies_[tag] = body(tag);
-      session_->submit(tag, bodies_[tag], now());
+      session_->submit(tag, bodies_[tag], now(), rank());
       exchange();
+      if (setting_.ranked && prng_.below(4) == 0) probe();
       if (setting_.quiet) {
         while (session_->outstanding() > 0) wait(Nanos::micros(50));
         wait(Nanos::micros(1 + prng_.below(400)));
@@ -440,6 +452,16 @@ class Client final : public rpc::ClientEvents {
   void close() {
     if (setting_.udp) ::close(fd_);
     connection_.reset();
+  }
+
+  std::optional<rpc::Rank> rank() {
+    if (!setting_.ranked || prng_.below(4) == 0) return std::nullopt;
+    return rpc::Rank{static_cast<uint8_t>(prng_.below(rpc::kMaxPriority + 1)),
+                     static_cast<uint8_t>(prng_.below(rpc::kMaxCohort + 1))};
+  }
+  void probe() {
+    std::string frame;
+    if (session_->probe(frame)) send(frame);
   }
 
   void exchange() {
@@ -520,7 +542,7 @@ class Client final : public rpc::ClientEvents {
   virt::testing::Awaiting awaiting_;
   std::vector<std::string> bodies_;  // by tag
   std::vector<uint32_t> ended_;  // by tag
-  std::array<uint64_t, 6> of_ending_{};
+  std::array<uint64_t, rpc::kEndings> of_ending_{};
   std::unique_ptr<rpc::ClientSession> session_;
   std::unique_ptr<virt::testing::Connection> connection_;
   int fd_ = -1;
@@ -610,7 +632,8 @@ void serve(const Setting& setting, Prng& prng) {
   const Instant stops = now();
   const Nanos faults = virt::faults_so_far() - std::max(virt::faults_over() - stops, Nanos());
   EXPECT_TRUE(server->stop());
-  EXPECT_LT((now() - stops).count(), (kStopBound + (virt::faults_so_far() - faults) * 2).count());
+  const Nanos took = now() - stops;  // the clock may jump at this reading
+  EXPECT_LT(took.count(), (kStopBound + (virt::faults_so_far() - faults) * 2).count());
   server->close();
   check_counts(setting, *server, replied, refused);
   EXPECT_EQ(server->stats().preemptions, server->stats().resumed);

@@ -57,6 +57,9 @@ constexpr Nanos kOwnBound = Nanos::millis(1);
 // A request without a checkpoint, which other workers serve around.
 constexpr Nanos kStuck = Nanos::millis(20);
 
+// Of a queue, more than clients ever send ahead; the usual one takes long to make.
+constexpr uint32_t kRoomForAll = 1024;
+
 // One run, drawn from its seed.
 struct Setting {
   static constexpr uint32_t kMixed = 20;
@@ -68,7 +71,7 @@ struct Setting {
         classify(static_cast<Classify>(prng.below(3))),
         options(prng.below(2) == 0 ? PolicySettings{} : policy.draw_settings(prng)),
         flows(1 + prng.below(24)),
-        rounds(1 + prng.below(20)),
+        rounds(1 + prng.below(1 + prng.below(20))),
         idle_spin(prng.below(2) == 0 ? Nanos::micros(50) : Nanos(prng.below(5000))) {
     world.seed = prng.next();
     by_net_worker = world.seed % 8 == 0;
@@ -219,10 +222,8 @@ class Service {
     options.policy_settings.insert(setting_.options.begin(), setting_.options.end());
     options.max_fibers = setting_.max_fibers > 0 ? setting_.max_fibers : kFibers;
     options.idle_spin = setting_.idle_spin;
-    if (setting_.queue_capacity > 0) {
-      options.inbox_capacity = options.shared_capacity = setting_.queue_capacity;
-      server_.typed_capacity = setting_.queue_capacity;
-    }
+    const uint32_t capacity = setting_.queue_capacity > 0 ? setting_.queue_capacity : kRoomForAll;
+    options.inbox_capacity = options.shared_capacity = server_.typed_capacity = capacity;
     if (setting_.refuses) {
       constexpr Overload kControls[] = {Overload::kAqm, Overload::kGradient, Overload::kCinnamon,
                                         Overload::kDagor, Overload::kGradient2};
@@ -325,13 +326,14 @@ class Service {
     const Nanos before = faults_;
     const Nanos left = std::max(virt::faults_over() - begin, Nanos());
     for (Flow& flow : flows_) receive(flow);
+    const Nanos took = now() - begin;  // the clock may jump at this reading
     const int64_t switches = setting_.kinds < Setting::kMixed ? 2 : 1;  // many long ones take turns
     const Nanos bound = std::exchange(outstanding_, Nanos()) * (1 + switches) + kSlack +
                         kSlackPerReply * static_cast<int64_t>(flows_.size()) +
                         (virt::faults_so_far() - before + left) * 3;
     faults_ = virt::faults_so_far();
     if (!setting_.may_be_slow()) {
-      EXPECT_LT((now() - begin).count(), bound.count());
+      EXPECT_LT(took.count(), bound.count());
     }
   }
 
@@ -365,10 +367,11 @@ class Service {
     const Nanos before = virt::faults_so_far();
     const Nanos left = std::max(virt::faults_over() - begin, Nanos());
     EXPECT_TRUE(server_.stop());
+    const Nanos took = now() - begin;
     const Nanos faults = virt::faults_so_far() - before + left;
     const Nanos bound = kStopBound + (outstanding_ + faults) * 2;
     if (!setting_.may_be_slow() || outstanding_ == Nanos()) {
-      EXPECT_LT((now() - begin).count(), bound.count());
+      EXPECT_LT(took.count(), bound.count());
     }
     for (Flow& flow : flows_) {
       server_.datapath->take(flow.id, flow.received);
@@ -449,7 +452,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, VirtualRuntime, ::testing::ValuesIn(testin
                          [](const auto& param) { return testing::case_name(param.param.name); });
 
 TEST_P(VirtualRuntime, answers_each_request_once_in_order_and_soon) {
-  virt::testing::each_seed(10, [](uint64_t seed) {
+  virt::testing::each_seed(200, [](uint64_t seed) {
     Prng prng = virt::testing::prng_of(seed, GetParam().name);
     const Setting setting(GetParam(), prng);
     const testing::Replay replay(seed, setting.describe());
