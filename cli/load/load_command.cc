@@ -369,6 +369,8 @@ void check_protocol(const Settings& s) {
   }
 }
 
+size_t parts_of(const Settings& s) { return s.agents.empty() ? s.processes : s.agents.size(); }
+
 void check_servers(const Settings& s) {
   const LoadOptions& o = s.options;
   if (o.more_targets.empty()) {
@@ -381,8 +383,9 @@ void check_servers(const Settings& s) {
   if (o.closed_clients > 0) bad_value("--closed", "is for one server");
   if (is_http(s)) bad_value("--target", "takes several servers, but not of http");
   if (s.wire.takes_interface()) bad_value("--datapath", "is for one server");
-  if (o.flows < o.more_targets.size() + 1) {
-    bad_value("--flows", "takes one for each server at least");
+  const size_t least = (o.more_targets.size() + 1) * parts_of(s);
+  if (o.flows < least) {
+    bad_value("--flows", fmt::format("takes {} or more: one for each server of each part", least));
   }
   for (const Target& other : o.more_targets) {
     if (s.tls.wanted && other.host != o.target.host) {
@@ -478,8 +481,6 @@ void read_replay(Settings& s) {
   s.workload = "trace:" + s.replay_file;
   s.arrivals_text = s.workload;
 }
-
-size_t parts_of(const Settings& s) { return s.agents.empty() ? s.processes : s.agents.size(); }
 
 void check_parts(const Settings& s) {
   if (s.bind_given && !s.wire.over_dpdk()) {

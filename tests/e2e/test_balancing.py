@@ -87,7 +87,7 @@ class SeveralServers(Case):
                 (f"rpc://{two}", ("--balancer", "weights"), "--balancer: weights are of"),
                 (f"rpc://{two}", ("--balancer", "best"), "--balancer: takes random, "),
                 (f"resp://{two}", ("--closed", "2"), "--closed: is for one server"),
-                (f"rpc://{two}", ("--flows", "1"), "--flows: takes one for each server"),
+                (f"rpc://{two}", ("--flows", "1"), "--flows: takes 2 or more: one for each server"),
                 (f"http://{two}", (), "--target: takes several servers, but not of http"),
                 (f"rpc://{two},", (), "--target: 'rpc://' is not")):
             done = subprocess.run([BINARY, "load", "--target", target, *args], text=True,
