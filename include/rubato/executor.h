@@ -61,7 +61,7 @@ typedef struct rubato_executor_options {
   // start, memory is taken for as many as were there at once.
   uint32_t max_tasks;
   const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
-  size_t type_names_count;
+  size_t type_names_count;        // 0 .. 256
   // 1 = the executor lives in its caller's loops: it has no threads but those of its metrics and
   // its files, and each worker of the scheduler's options, one unless told, is run by a loop: see
   // rubato_executor_run_loop. 0 by default.
@@ -83,8 +83,8 @@ enum rubato_loop_state {
 // same executor, its group unless others are given; not if it is detached.
 typedef struct rubato_task_attributes {
   size_t struct_size;
-  // 0 .. 255, chosen by the program; statistics are kept per type. Policies tell 0 .. 62 apart
-  // at most, and take those above for one.
+  // 0 .. 255, chosen by the program; what is above counts as 255. Statistics are kept per type.
+  // Policies tell 0 .. 62 apart at most, and take those above for one.
   uint32_t type;
   uint32_t is_long;      // 1 = the task may be preempted from the start
   uint32_t priority;     // of a long task: 0 .. 7, 0 is the most urgent level

@@ -84,8 +84,8 @@ typedef struct rubato_frame {
 
 // The class that `classify` gives a request; all fields are 0 by default.
 typedef struct rubato_class {
-  // 0 .. 255, chosen by the application; statistics are kept per type. Policies tell 0 .. 62 apart
-  // at most, and take those above for one.
+  // 0 .. 255, chosen by the application; what is above counts as 255. Statistics are kept per type.
+  // Policies tell 0 .. 62 apart at most, and take those above for one.
   uint32_t type;
   uint32_t is_long;     // 1 = the request may be preempted from the start
   uint32_t priority;    // of a long request: 0 .. 7, 0 is the most urgent level (Synergy 7.4)
@@ -142,7 +142,7 @@ typedef struct rubato_application {
   void (*disconnected)(void* user, void* state);
 
   const char* const* type_names;   // in the metrics, for types 0 .. type_names_count - 1
-  size_t type_names_count;
+  size_t type_names_count;         // 0 .. 256
 } rubato_application;
 
 // Sets the defaults; `size` is sizeof *options, or sizeof *application. Any thread.

@@ -451,6 +451,18 @@ TEST(Errors, name_the_option_and_what_it_takes) {
   EXPECT_TRUE(names(error_of(loopback(), echo(Framing::kUser)), "frame:"));
 }
 
+TEST(Errors, names_of_types_that_are_not_there_are_refused) {
+  rubato_application app;
+  rubato_application_init(&app, sizeof app);
+  app.handle = [](void*, rubato_request*) -> int { return RUBATO_OK; };
+  app.type_names_count = 2;
+  rubato_options options;
+  rubato_options_init(&options, sizeof options);
+  rubato_error error{};
+  EXPECT_EQ(rubato_server_create(&options, &app, &error), nullptr);
+  EXPECT_STREQ(error.text, "type_names: null, with a count of 2");
+}
+
 TEST(Errors, a_server_runs_once) {
   auto server = Server::create(loopback(), echo(Framing::kLines));
   ASSERT_TRUE(server.ok());

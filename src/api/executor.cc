@@ -11,6 +11,7 @@
 #include "api/error.h"
 #include "api/figures.h"
 #include "api/options.h"
+#include "api/texts.h"
 #include "api/versioned.h"
 #include "mechanism/clock/clock.h"
 #include "runtime/state_json.h"
@@ -142,6 +143,8 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   if (Status good = read_groups(*known, made.groups); !good.ok()) return Error{good.error()};
   const bool chosen = known->scheduler != nullptr && known->scheduler->workers != 0;
   if (made.in_loop && !chosen) made.runtime.workers = 1;
+  const Status named = rubato::api::check_type_names(known->type_names, known->type_names_count);
+  if (!named.ok()) return Error{named.error()};
   for (size_t i = 0; i < known->type_names_count; ++i) {
     made.type_names.emplace_back(known->type_names[i]);
   }

@@ -1069,6 +1069,31 @@ TEST(Executor, has_a_metrics_port_if_it_is_asked_for) {
   EXPECT_NE(make(options).metrics_port(), 0u);
 }
 
+TEST(ExecutorInC, lists_of_texts_that_are_not_there_are_refused_by_name) {
+  rubato_options scheduler;
+  rubato_options_init(&scheduler, sizeof scheduler);
+  rubato_executor_options options;
+  rubato_executor_options_init(&options, sizeof options);
+  options.scheduler = &scheduler;
+  const auto complaint = [&options] {
+    rubato_error error{};
+    EXPECT_EQ(rubato_executor_create(&options, &error), nullptr);
+    return std::string(error.text);
+  };
+  options.type_names_count = 3;
+  EXPECT_EQ(complaint(), "type_names: null, with a count of 3");
+  const char* const names[] = {"look-up", nullptr, "sort"};
+  options.type_names = names;
+  EXPECT_EQ(complaint(), "type_names: text 1 is null");
+  options.type_names_count = 257;
+  EXPECT_EQ(complaint(), "type_names: 257 for 256 types");
+  options.type_names_count = 0;
+  scheduler.set_count = 1;
+  EXPECT_EQ(complaint(), "set: null, with a count of 1");
+  scheduler.set = names + 1;
+  EXPECT_EQ(complaint(), "set: text 0 is null");
+}
+
 TEST(ExecutorInC, a_function_and_its_end_get_the_pointer) {
   rubato_executor* executor = rubato_executor_create(nullptr, nullptr);
   ASSERT_NE(executor, nullptr);

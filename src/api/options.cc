@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "api/texts.h"
 #include "api/versioned.h"
 #include "base/check.h"
 #include "base/option_text.h"
@@ -122,6 +123,7 @@ Status take(uint32_t field, E& option) {
   return Done{};
 }
 Status take(const SettingsField& field, OptionSettings& option) {
+  if (Status there = check_texts(field.texts, field.count); !there.ok()) return there;
   for (size_t i = 0; i < field.count; ++i) {
     if (Status read = read_option({}, field.texts[i], option); !read.ok()) return read;
   }

@@ -7,6 +7,7 @@
 
 #include "api/later.h"
 #include "api/session.h"
+#include "api/texts.h"
 #include "base/limits.h"
 #include "runtime/runtime.h"
 #include "runtime/current_worker.h"
@@ -65,7 +66,7 @@ Status Service::check(const rubato_application& application) {
   if ((application.framing == RUBATO_FRAMING_USER) != (application.frame != nullptr)) {
     return Error{"frame: goes with RUBATO_FRAMING_USER, and with nothing else"};
   }
-  return Done{};
+  return check_type_names(application.type_names, application.type_names_count);
 }
 
 Service::Service(const rubato_application& application, size_t max_request_bytes,
