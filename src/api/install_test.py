@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the library into a fresh prefix, compiles each header by itself, builds an example with
-pkg-config and one with the static library, runs them and talks to them over TCP. With find_package
-all are built by tests/documents/test_library.py, which calls the checks of this file. Exit status
-77 is a skip with its reason."""
+"""Installs the library into a fresh prefix, compiles each header by itself, builds examples with
+pkg-config, with the static library and in a project in C, runs them and talks to them over TCP.
+With find_package all are built by tests/documents/test_library.py, which calls the checks of this
+file. Exit status 77 is a skip with its reason."""
 
 import argparse
 import contextlib
@@ -251,7 +251,7 @@ def check_headers(prefix, compilers):
 
 
 def check_pkg_config(prefix, examples, work, compilers):
-    """The C example linked with the shared library, a C++ one with the static one."""
+    """The C example linked with either library, a C++ one with the static one."""
     folder = next(prefix.glob("lib*/**/pkgconfig"))
     environment = {**os.environ, "PKG_CONFIG_PATH": str(folder)}
     flags = run("pkg-config", "--cflags", "--libs", "rubato", env=environment).split()
@@ -265,6 +265,27 @@ def check_pkg_config(prefix, examples, work, compilers):
         folder.parent / "librubato.a", "-pthread")
     check_server_loop(static, None)
     print("static library: server_loop answers")
+    flags = run("pkg-config", "--static", "--cflags", "--libs", "rubato", env=environment).split()
+    in_c = work / "c_handler_static"
+    run(compilers["c"], "-O2", examples / "c_handler.c", "-o", in_c,
+        *("-l:librubato.a" if flag == "-lrubato" else flag for flag in flags))
+    check_c_handler(in_c, None)
+    print("static library: c_handler answers, linked by a C compiler")
+
+
+def check_project_in_c(prefix, examples, work, compilers):
+    """A project without C++ links either library."""
+    (work / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\nproject(c LANGUAGES C)\n"
+        "find_package(rubato REQUIRED)\nforeach(kind rubato static)\n"
+        f"  add_executable(${{kind}} {examples}/c_handler.c)\n"
+        "  target_link_libraries(${kind} PRIVATE rubato::${kind})\nendforeach()\n")
+    run("cmake", "-S", work, "-B", work / "c", f"-DCMAKE_PREFIX_PATH={prefix}",
+        f"-DCMAKE_C_COMPILER={compilers['c']}")
+    run("cmake", "--build", work / "c")
+    for kind in ("rubato", "static"):
+        check_c_handler(work / "c" / kind, None)
+        print(f"project in C: c_handler answers with rubato::{kind}")
 
 
 def skip_reason(args):
@@ -297,6 +318,7 @@ def main():
         check_headers(prefix, compilers)
         check_exports(prefix)
         check_pkg_config(prefix, examples, work, compilers)
+        check_project_in_c(prefix, examples, work, compilers)
     return 0
 
 
