@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The hook as RocksDB calls it: weakly, from an iterator and from elsewhere. The real RocksDB 9.10
-// is in tests/e2e/test_rocksdb9.py.
+// is in tests/e2e/test_stores.py.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -259,6 +259,10 @@ def check_pkg_config(prefix, examples, work, compilers):
     run(compilers["c"], "-O2", examples / "c_handler.c", "-o", shared, *flags)
     check_c_handler(shared, {**os.environ, "LD_LIBRARY_PATH": str(folder.parent)})
     print("pkg-config: c_handler answers")
+    hook = run("pkg-config", "--cflags", "--libs", "rubato-rocksdb", env=environment).split()
+    hooked = work / "c_handler_hooked"
+    run(compilers["c"], "-O2", examples / "c_handler.c", "-o", hooked, "-Wl,--as-needed", *hook)
+    assert "librubato-rocksdb" in run("readelf", "--dynamic", hooked), "it was linked in vain"
     cflags = run("pkg-config", "--cflags", "rubato", env=environment).split()
     static = work / "server_loop"
     run(compilers["c++"], "-std=c++20", "-O2", examples / "server_loop.cc", "-o", static, *cflags,
@@ -291,7 +295,7 @@ def check_project_in_c(prefix, examples, work, compilers):
 def skip_reason(args):
     if args.sanitized:
         return "a sanitized library asks the same of the programs that link it"
-    for tool in ("cmake", "pkg-config", "nm"):
+    for tool in ("cmake", "pkg-config", "nm", "readelf"):
         if shutil.which(tool) is None:
             return f"{tool} is missing"
     return None
