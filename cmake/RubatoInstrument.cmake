@@ -6,6 +6,8 @@
 #       instructions between two checkpoints, 3000 by default. REPORT: a file that gets one line of
 #       JSON per source. LOCAL_EXEC: the target is a program that links librubato statically.
 #       SUMMARY: a line per source on stderr. See docs/PASS.md.
+#   rubato_can_instrument(VARIABLE)
+#       TRUE where rubato_instrument would stop neither for want of the plugin nor for the compiler.
 #
 # For users of find_package(rubato), and for this build.
 
@@ -26,8 +28,9 @@ function(_rubato_pass_for version out)
   endif()
 endfunction()
 
-# The version of the Clang that compiles C and C++ here.
-function(_rubato_clang_version out)
+# The version of the Clang that compiles C and C++ here, else nothing, and `why` that does not do.
+function(_rubato_clang_version out why)
+  set(${out} "" PARENT_SCOPE)
   set(there)
   foreach(version IN LISTS RUBATO_PASS_CLANGS)
     _rubato_pass_for(${version} plugin)
@@ -36,8 +39,9 @@ function(_rubato_clang_version out)
     endif()
   endforeach()
   if(NOT there)
-    message(FATAL_ERROR "rubato_instrument: this rubato was built without librubato-pass.so "
-                        "(llvm-19-dev was missing)")
+    set(${why} "rubato_instrument: there is no librubato-pass.so beside the library (component \
+pass, whose build takes llvm-19-dev)" PARENT_SCOPE)
+    return()
   endif()
   list(GET there 0 best)
   list(JOIN there ", " all)
@@ -49,9 +53,10 @@ function(_rubato_clang_version out)
     set(compiler "${CMAKE_${language}_COMPILER_ID} ${CMAKE_${language}_COMPILER_VERSION}")
     string(REGEX MATCH "^Clang ([0-9]+)" is_clang "${compiler}")
     if(NOT is_clang OR NOT CMAKE_MATCH_1 IN_LIST there)
-      message(FATAL_ERROR "rubato_instrument takes Clang ${all} (configure with "
-                          "-DCMAKE_C_COMPILER=clang-${best} -DCMAKE_CXX_COMPILER=clang++-${best}), "
-                          "not ${compiler}")
+      set(${why} "rubato_instrument takes Clang ${all} (configure with \
+-DCMAKE_C_COMPILER=clang-${best} -DCMAKE_CXX_COMPILER=clang++-${best}), not ${compiler}"
+          PARENT_SCOPE)
+      return()
     endif()
     list(APPEND used ${CMAKE_MATCH_1})
   endforeach()
@@ -59,9 +64,19 @@ function(_rubato_clang_version out)
   list(LENGTH used versions)
   if(NOT versions EQUAL 1)
     list(JOIN used " and " both)
-    message(FATAL_ERROR "rubato_instrument takes one Clang for C and C++, not ${both}")
+    set(${why} "rubato_instrument takes one Clang for C and C++, not ${both}" PARENT_SCOPE)
+    return()
   endif()
   set(${out} ${used} PARENT_SCOPE)
+endfunction()
+
+function(rubato_can_instrument out)
+  _rubato_clang_version(version why)
+  if(version)
+    set(${out} TRUE PARENT_SCOPE)
+  else()
+    set(${out} FALSE PARENT_SCOPE)
+  endif()
 endfunction()
 
 function(rubato_instrument target)
@@ -76,7 +91,10 @@ function(rubato_instrument target)
   if(DEFINED arg_DISTANCE AND NOT arg_DISTANCE MATCHES "^[0-9]+$")
     message(FATAL_ERROR "rubato_instrument: DISTANCE takes a number, not ${arg_DISTANCE}")
   endif()
-  _rubato_clang_version(version)
+  _rubato_clang_version(version why)
+  if(NOT version)
+    message(FATAL_ERROR "${why}")
+  endif()
   _rubato_pass_for(${version} plugin)
   set(flags -fplugin=${plugin} -fpass-plugin=${plugin})
   if(DEFINED arg_DISTANCE)

@@ -3,8 +3,10 @@
 """rubato_instrument as its users have it: a project of their own, find_package(rubato) from an
 installed tree, the Clang of the environment; and what it says where it cannot work."""
 
+import contextlib
 import json
 import os
+import shutil
 import unittest
 from pathlib import Path
 
@@ -18,6 +20,12 @@ find_package(rubato REQUIRED)
 add_executable(server main.cc helper.c)
 target_link_libraries(server PRIVATE rubato::static)
 rubato_instrument({arguments})
+"""
+ASKED_FIRST = """cmake_minimum_required(VERSION 3.24)
+project(stranger LANGUAGES C CXX)
+find_package(rubato REQUIRED)
+rubato_can_instrument(can)
+message(STATUS "can: ${can}")
 """
 MAIN = """#include <rubato/rubato.hpp>
 extern "C" long helper(long);
@@ -36,7 +44,10 @@ class Helper(PassTest):
             run("cmake", "--install", BUILD, "--prefix", cls.prefix, "--component", component)
 
     def configure(self, arguments, compiler=CXX, status=0, for_c=None):
-        (self.folder / "CMakeLists.txt").write_text(PROJECT.format(arguments=arguments))
+        return self.configure_project(PROJECT.format(arguments=arguments), compiler, status, for_c)
+
+    def configure_project(self, project, compiler=CXX, status=0, for_c=None):
+        (self.folder / "CMakeLists.txt").write_text(project)
         (self.folder / "main.cc").write_text(MAIN)
         (self.folder / "helper.c").write_text(HELPER)
         for_c = for_c or ("gcc" if compiler == "g++" else compiler.replace("++", ""))
@@ -66,15 +77,26 @@ class Helper(PassTest):
                          r"rubato_instrument takes Clang \d+.* \(configure with .*\), not GNU \d")
         self.assertRegex(self.refused("server", for_c="gcc"), r"\), not GNU \d")
 
-    def test_a_clang_without_a_plugin_is_refused(self):
+    @contextlib.contextmanager
+    def without_the_plugin(self):
         plugin, = self.prefix.rglob(PLUGIN.name)
         plugin.rename(self.prefix / "away")
         try:
-            self.assertRegex(self.refused("server"),
-                             "rubato_instrument( takes Clang .*, not Clang|: this rubato was built "
-                             "without)")
+            yield
         finally:
             (self.prefix / "away").rename(plugin)
+
+    def test_a_clang_without_a_plugin_is_refused(self):
+        with self.without_the_plugin():
+            self.assertRegex(self.refused("server"),
+                             "rubato_instrument( takes Clang .*, not Clang|: there is no lib)")
+
+    def test_a_project_may_ask_before(self):
+        self.assertIn("can: TRUE", self.configure_project(ASKED_FIRST).stdout)
+        with self.without_the_plugin():
+            self.assertIn("can: FALSE", self.configure_project(ASKED_FIRST).stdout)
+        shutil.rmtree(self.folder / "build")  # else CMake begins anew, without the prefix
+        self.assertIn("can: FALSE", self.configure_project(ASKED_FIRST, for_c="gcc").stdout)
 
     def test_what_it_does_not_take_is_refused(self):
         self.assertIn("there is no target client", self.refused("client"))
