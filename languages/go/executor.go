@@ -47,6 +47,7 @@ import (
 	"errors"
 	"os"
 	"runtime/cgo"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -140,12 +141,17 @@ func create(options Options, inLoop bool) (*Executor, error) {
 	C.rubato_options_init(&scheduler, C.sizeof_rubato_options)
 	scheduler.workers = C.uint32_t(options.Workers)
 	for _, text := range []struct {
-		value string
-		to    **C.char
+		name, value string
+		to          **C.char
 	}{
-		{options.Policy, &scheduler.policy}, {options.TraceFile, &scheduler.trace_file},
-		{options.RecordFile, &scheduler.record_file}, {options.ProfileFile, &scheduler.profile_file},
+		{"policy", options.Policy, &scheduler.policy},
+		{"trace_file", options.TraceFile, &scheduler.trace_file},
+		{"record_file", options.RecordFile, &scheduler.record_file},
+		{"profile_file", options.ProfileFile, &scheduler.profile_file},
 	} {
+		if err := fitsC(text.name, text.value); err != nil {
+			return nil, err
+		}
 		if text.value != "" {
 			*text.to = C.CString(text.value)
 			defer C.free(unsafe.Pointer(*text.to))
@@ -164,6 +170,11 @@ func create(options Options, inLoop bool) (*Executor, error) {
 	c.scheduler, c.in_loop = held, flag(inLoop)
 	if options.MaxTasks != 0 {
 		c.max_tasks = C.uint32_t(options.MaxTasks)
+	}
+	for _, group := range options.Groups {
+		if err := fitsC("groups", group.Name); err != nil {
+			return nil, err
+		}
 	}
 	groups := groupsInC(options.Groups)
 	defer C.free(unsafe.Pointer(groups))
@@ -192,6 +203,14 @@ func create(options Options, inLoop bool) (*Executor, error) {
 		waiting: make(map[uint64]chan Completion)}
 	go e.await()
 	return e, nil
+}
+
+// fitsC returns an error for a text that C would cut at a null character.
+func fitsC(name, text string) error {
+	if strings.IndexByte(text, 0) >= 0 {
+		return errors.New(name + ": takes a text without null characters")
+	}
+	return nil
 }
 
 // groupsInC makes an array, with the names behind it.

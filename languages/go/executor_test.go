@@ -225,6 +225,12 @@ func TestABadOptionIsOneLine(t *testing.T) {
 		!strings.Contains(err.Error(), "nothing") {
 		t.Fatal(err)
 	}
+	for option, options := range map[string]Options{"policy": {Policy: "fcfs\x00"},
+		"trace_file": {TraceFile: "\x00"}, "groups": {Groups: []Group{{Name: "a\x00b"}}}} {
+		if _, err := New(options); err == nil || !strings.HasPrefix(err.Error(), option+": ") {
+			t.Fatal(option, err)
+		}
+	}
 }
 
 func TestGroupsHaveBoundsAndFiguresOfTheirOwn(t *testing.T) {

@@ -145,6 +145,8 @@ def _set(to, field, value, name, unknown=""):
     if isinstance(value, str) != (wanted == "text"):
         raise TypeError(f"{name}: {value!r} is no {wanted}")
     if wanted == "text":
+        if "\0" in value:  # where C would cut it
+            raise ValueError(f"{name}: takes a text without null characters")
         setattr(to, field, value.encode())
     elif kind is ctypes.c_double:
         setattr(to, field, float(value))
@@ -193,7 +195,8 @@ class _Library:
         groups = options.pop("groups", ())
         made = (_Group * len(groups))()
         for to, group in zip(made, groups):
-            to.struct_size, to.name = ctypes.sizeof(_Group), group.name.encode()
+            to.struct_size = ctypes.sizeof(_Group)
+            _set(to, "name", group.name, "groups")
             _set(to, "weight", group.weight, f"{group.name}: weight")
             _set(to, "max_tasks", group.max_tasks, f"{group.name}: max_tasks")
         c_options.groups, c_options.groups_count = ctypes.addressof(made), len(groups)

@@ -252,6 +252,12 @@ class Native(unittest.TestCase):
                               ("overload_set", "x")):
             with self.assertRaisesRegex(TypeError, f"^{option}: "):
                 Executor(**{option: value})
+        for option, value in (("policy", "fcfs\0"), ("trace_file", "\0"),
+                              ("groups", [Group("a\0")])):
+            with self.assertRaisesRegex(ValueError, f"^{option}: "):
+                Executor(**{option: value})
+        with self.assertRaisesRegex(TypeError, "^groups: 5 is no text"):
+            Executor(groups=[Group(5)])
         with Executor() as executor, self.assertRaisesRegex(TypeError, "^cancellation: "):
             executor.submit(self.tasks.add_one, self.at, cancellation=5)
 
