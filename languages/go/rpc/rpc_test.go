@@ -24,11 +24,10 @@ func TestTheDocumentsFramesAreReadAndWritten(t *testing.T) {
 	}
 	_, after, _ := strings.Cut(string(text), "<!-- frames -->\n```\n")
 	block, _, _ := strings.Cut(after, "\n```")
-	lines := strings.Split(block, "\n")
-	if len(lines) != 11 {
-		t.Fatal(len(lines))
+	if block == "" {
+		t.Fatal("the document shows no frames")
 	}
-	for _, line := range lines {
+	for _, line := range strings.Split(block, "\n") {
 		shown, err := hex.DecodeString(strings.Join(strings.Fields(line)[2:], ""))
 		if err != nil {
 			t.Fatal(err)
