@@ -152,11 +152,11 @@ int rubato_executor_loop_fd(rubato_executor* executor, uint32_t loop);
 int rubato_executor_run(rubato_executor* executor, int64_t budget_ns);
 int rubato_executor_fd(rubato_executor* executor);
 
-// Submits `run(user)`; `done(user, ...)` follows, unless it is null. `attributes` may be null.
-// Returns RUBATO_ERROR, and calls neither, when max_tasks (of all, or of its group) are underway,
-// the executor stops or there is no such group, all counted (`refused`); also, and not counted,
-// when the struct_size of the attributes is not set or they ask for what only a newer library has.
-// Does not block. Any thread, tasks included; may switch at its end.
+// Submits `run(user)`; `done(user, ...)` follows, unless it is null. `attributes` may be null, and
+// `run` may not. Returns RUBATO_ERROR, and calls neither, when max_tasks (of all, or of its group)
+// are underway, the executor stops or there is no such group, all counted (`refused`); also, and
+// not counted, when the struct_size of the attributes is not set or they ask for what only a newer
+// library has. Does not block. Any thread, tasks included; may switch at its end.
 int rubato_executor_submit(rubato_executor* executor, const rubato_task_attributes* attributes,
                            rubato_task_run run, rubato_task_done done, void* user);
 
