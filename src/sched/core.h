@@ -214,7 +214,8 @@ class Core {
       request.retry_after = refusal_rule().retry_after(platform_.now(), is_long);
     }
     if (experience_ != nullptr && experience_->limiter != nullptr) {
-      if (std::exchange(request.limited, false)) limiter().leaves(platform_.now());
+      if (request.limited) limiter().leaves(platform_.now());
+      request.limited = false;
       request.retry_after = limiter().retry_after();
     }
     platform_.note_refused(request);

@@ -36,15 +36,16 @@ struct RequestState : Job {
   Nanos promoted_after;              // became long by age after so much service; 0 = it did not
   Instant put_back;                  // when it was preempted; zero while it is not waiting for that
   bool has_started = false;          // it has been given to a worker
-  bool has_locals = false;           // the host's: its fiber keeps values for it
-  bool close_after = false;          // close the flow once the reply has left
   bool at_once = false;              // nothing to run: the reply is known where it arrives
-  bool credited = false;             // its client gave a credit for it: admission judges its wait
   uint8_t client_priority = 0;       // what its client says: the least that `priority` is
   uint8_t cohort = 0;                // of its user, as its client says, from 1 on; 0 = not said
   uint16_t admitted_levels = 0;      // of the limiter that judged it; 0 = none did
-  bool limited = false;              // it counts among those that a limiter let in
-  bool cancelled = false;            // it has started, and is to end as soon as it can
+  // Bits, so that a task's record takes no further cache line.
+  bool has_locals : 1 = false;       // the host's: its fiber keeps values for it
+  bool close_after : 1 = false;      // close the flow once the reply has left
+  bool credited : 1 = false;         // its client gave a credit for it: admission judges its wait
+  bool limited : 1 = false;          // it counts among those that a limiter let in
+  bool cancelled : 1 = false;        // it has started, and is to end as soon as it can
   Refusal refusal = Refusal::kFull;  // why it is refused or cancelled, if it is
   Nanos retry_after;                 // when it is worth asking again, zero = unknown
 };
