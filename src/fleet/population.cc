@@ -260,17 +260,12 @@ void Population::send_attempt(SlotName name, bool is_hedge, Instant now) {
   }
 }
 
-// As rpc/client_session.h does: one attempt each second asks whether a server still refuses.
 bool Population::Machine::withholds(const Attempt& attempt, Instant now) {
-  constexpr Nanos kLevelHolds = Nanos::seconds(1);
   if (heard.empty()) return false;
-  Heard& of = heard[attempt.server];
   const overload::Urgency urgency{.priority = attempt.sent.priority,
                                   .user = attempt.sent.offer.flow};
-  if (overload::level_of(urgency, attempt.sent.token, now) < of.levels) return false;
-  if (now - of.at < kLevelHolds) return true;
-  of.at = now;
-  return false;
+  const uint32_t level = overload::level_of(urgency, attempt.sent.token, now);
+  return heard[attempt.server].withholds(level, now);
 }
 
 void Population::arrive(SlotName name, Instant now) {
@@ -328,7 +323,7 @@ void Population::receive(SlotName name, sim::Fate fate, Instant now) {
   if (attempt.is_waited_for) stop_waiting(name);
   attempts_.give_back(name);
   auto& heard = group.machines[attempt.machine].heard;
-  if (!attempt.is_withheld && !heard.empty()) heard[attempt.server] = {attempt.levels, now};
+  if (!attempt.is_withheld && !heard.empty()) heard[attempt.server].hear(attempt.levels, now);
   if (!attempt.is_waited_for) {
     group.tally.counts(attempt.cell).wasted += fate == sim::Fate::kServed ? 1 : 0;
     return;

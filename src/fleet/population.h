@@ -22,7 +22,7 @@
 #include "fleet/world_spec.h"
 #include "metrics/histogram.h"
 #include "overload/balancer.h"
-#include "overload/load_window.h"
+#include "overload/heard_levels.h"
 #include "workload/source.h"
 
 namespace rubato::fleet {
@@ -118,12 +118,8 @@ class Population final : public ServerSet::Listener {
   // Of one machine.
   struct Machine {
     Budget retries, hedges;
-    // What each server has said of its levels; empty = nobody heeds them.
-    struct Heard {
-      uint32_t levels = overload::kLevels;
-      Instant at;
-    };
-    std::vector<Heard> heard;
+    // Of each server; empty = nobody heeds them.
+    std::vector<overload::HeardLevels> heard;
 
     bool withholds(const Attempt& attempt, Instant now);
   };

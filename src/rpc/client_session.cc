@@ -134,8 +134,7 @@ Status ClientSession::take(const Message& message, Instant now) {
       events_.on_load({message.amount, Nanos::micros(decode_load(message.body).latency_us)});
       return Done{};
     case Kind::kLevel:
-      levels_ = std::clamp<uint32_t>(message.amount, 1, overload::kLevels);
-      heard_at_ = now;
+      heard_.hear(std::clamp<uint32_t>(message.amount, 1, overload::kLevels), now);
       return Done{};
     case Kind::kToken: take_token(message.id); return Done{};
     case Kind::kError:
@@ -183,24 +182,19 @@ void ClientSession::expire(Instant now) {
   }
 }
 
-bool ClientSession::withholds(Rank rank, Instant now) {
-  if (overload::level_of(rank.priority, rank.cohort) < levels_) return false;
-  if (now - heard_at_ < kLevelHolds) return true;
-  heard_at_ = now;
-  return false;
-}
-
 void ClientSession::drop_withheld(Instant now) {
   if (state_ != State::kOpen || sent_.size() >= allowed()) return;
-  while (!queue_.empty() && queue_.front().rank && withholds(*queue_.front().rank, now)) {
+  while (!queue_.empty() && queue_.front().rank) {
+    const Rank rank = *queue_.front().rank;
     const uint64_t tag = queue_.front().tag;
+    if (!heard_.withholds(overload::level_of(rank.priority, rank.cohort), now)) return;
     queue_.pop_front();
     events_.on_end({tag, Ending::kWithheld, {}, {}});
   }
 }
 
 void ClientSession::lost() {
-  levels_ = overload::kLevels;
+  heard_ = {};
   state_ = State::kNew;
   spent_first_ = false;
   token_ = 0;

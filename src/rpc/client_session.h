@@ -16,8 +16,8 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "overload/heard_levels.h"
 #include "overload/latency_by_load.h"
-#include "overload/load_window.h"
 #include "rpc/frames.h"
 
 namespace rubato::rpc {
@@ -67,8 +67,7 @@ class ClientSession {
       : options_(options), events_(events) {}
 
   // `tag` comes back in on_end. The session keeps a copy of the body. A request with a rank is not
-  // sent while the server refuses all of its level (DAGOR, SoCC 2018, section 4.2.4); one each
-  // kLevelHolds is, to hear whether it still does.
+  // sent while the server refuses all of its level (overload/heard_levels.h).
   void submit(uint64_t tag, std::string_view body, Instant now, std::optional<Rank> rank = {});
   // Appends a probe and returns true, or false if the session is not open. The answer comes in
   // on_load, if it comes.
@@ -96,9 +95,7 @@ class ClientSession {
   // True once the server has welcomed the session; before that the credit means nothing.
   bool open() const { return state_ == State::kOpen; }
   // How many of the most urgent levels the server admits, as far as it has said.
-  uint32_t levels() const { return levels_; }
-
-  static constexpr Nanos kLevelHolds = Nanos::seconds(1);
+  uint32_t levels() const { return heard_.levels(); }
 
  private:
   enum class State : uint8_t { kNew, kGreeted, kOpen };
@@ -123,7 +120,6 @@ class ClientSession {
   void send(Kind kind, std::string& out, uint64_t id, std::string_view body);
   void put(std::string& out, const Message& message) const;
   Status take(const Message& message, Instant now);
-  bool withholds(Rank rank, Instant now);
   void end_sent(const Message& message, Ending ending);
   void expire(Instant now);
   void drop_withheld(Instant now);
@@ -137,8 +133,7 @@ class ClientSession {
   uint64_t next_id_ = 1;
   uint64_t token_ = 0;        // over UDP; 0 = the server has not given one
   Instant asked_at_;          // the last hello or demand
-  uint32_t levels_ = overload::kLevels;
-  Instant heard_at_;          // of the levels, or asked
+  overload::HeardLevels heard_;
   uint64_t next_probe_ = 1;
   std::deque<Queued> queue_;
   std::vector<Sent> sent_;    // in the order of sending; as many as the credit at most
