@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "load/flows.h"
-#include "metrics/run_report.h"
 #include "overload/balancer.h"
 
 namespace rubato::load {

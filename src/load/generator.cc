@@ -162,10 +162,8 @@ void Generator::nap(Nanos now) {
 }
 
 Status Generator::open_flows() {
-  std::vector<Target> targets = options_.more_targets;
-  targets.insert(targets.begin(), options_.target);
   std::vector<Endpoint> servers;
-  for (const Target& target : targets) {
+  for (const Target& target : options_.targets()) {
     Result<Endpoint> endpoint = resolve(target);
     if (!endpoint) return Error{endpoint.error()};
     servers.push_back(std::move(*endpoint));
@@ -189,9 +187,9 @@ Status Generator::open_flows() {
 void Generator::add_servers(RunReport& report) const {
   if (balanced_ == nullptr) return;
   const std::vector<uint64_t> replies = balanced_->replies();
-  report.servers.push_back({options_.target.text(), replies.front()});
-  for (size_t i = 1; i < replies.size(); ++i) {
-    report.servers.push_back({options_.more_targets[i - 1].text(), replies[i]});
+  const std::vector<Target> targets = options_.targets();
+  for (size_t i = 0; i < replies.size(); ++i) {
+    report.servers.push_back({targets[i].text(), replies[i]});
   }
 }
 

@@ -70,6 +70,12 @@ struct LoadOptions {
   // Called once, when all connections stand, before the first request; an error ends the run.
   std::function<Status()> before_first = nullptr;
 
+  // The first and the others.
+  std::vector<Target> targets() const {
+    std::vector<Target> all{target};
+    all.insert(all.end(), more_targets.begin(), more_targets.end());
+    return all;
+  }
   Nanos warmup_length() const { return warmup.value_or(duration / 10); }
 };
 

@@ -160,11 +160,10 @@ Status preload_one(const Target& target, const LoadOptions& options, const Prelo
 }  // namespace
 
 Status preload(const LoadOptions& options, const PreloadPlan& plan) {
-  Status done = preload_one(options.target, options, plan);
-  for (const Target& target : options.more_targets) {
-    if (done) done = preload_one(target, options, plan);
+  for (const Target& target : options.targets()) {
+    if (Status done = preload_one(target, options, plan); !done) return done;
   }
-  return done;
+  return Done{};
 }
 
 }  // namespace rubato::load
