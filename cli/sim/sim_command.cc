@@ -19,6 +19,7 @@
 #include "cli/sim/outcomes_flag.h"
 #include "cli/sim/sim_flags.h"
 #include "cli/sim/sim_output.h"
+#include "cli/sim/timeline_flag.h"
 #include "cli/sim/workload_flags.h"
 #include "metrics/hdr_log.h"
 #include "planning/find_max.h"
@@ -82,13 +83,19 @@ void warn_of_thin_evidence(const SimOptions& o, const sim::SimReport& report) {
   if (!warning.empty()) fmt::print(stderr, "rubato: --slo: {}\n", warning);
 }
 
-// Where there are several runs, tags begin with the policy and the load.
+// Where there are several runs, tags begin with the policy and the load. With a timeline, an
+// interval for each window.
 Status write_log(const SimOptions& o, const std::vector<sim::SimReport>& reports) {
   std::vector<HdrInterval> intervals;
   for (const sim::SimReport& report : reports) {
     const RunReport& run = report.run;
     const std::string of_run =
         reports.size() > 1 ? fmt::format("{}/{:g}/", run.policy, run.load.value_or(0)) : "";
+    if (report.over_time) {
+      const auto windows = timeline_intervals(*report.over_time, run.types, of_run);
+      intervals.insert(intervals.end(), windows.begin(), windows.end());
+      continue;
+    }
     for (const TypeReport& type : run.types) {
       intervals.push_back({of_run + type.name, 0, report.simulated_s, type.histograms.latency});
     }
@@ -104,6 +111,7 @@ Status write_outputs(const SimOptions& o, std::vector<sim::SimReport>& reports) 
     }
   }
   std::fputs(outcomes_text(reports).c_str(), people(o));
+  std::fputs(timeline_text(reports).c_str(), people(o));
   if (!reports.empty()) warn_of_thin_evidence(o, reports.front());
   if (!o.hdr_file.empty()) {
     if (Status done = write_log(o, reports); !done) return done;

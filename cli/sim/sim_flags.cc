@@ -12,6 +12,7 @@
 #include "cli/common/value_flags.h"
 #include "cli/sim/elastic_flags.h"
 #include "cli/sim/outcomes_flag.h"
+#include "cli/sim/timeline_flag.h"
 #include "cli/sim/workload_flags.h"
 #include "planning/parallel.h"
 #include "policy/aliases.h"
@@ -280,6 +281,7 @@ void add_sim_options(CommandLine& command, SimOptions& o) {
   add_slo_option(command, o.slo, "Say whether these limits were met, see below; may be repeated");
   add_precision_options(command, o);
   add_outcomes_option(command, o);
+  add_timeline_option(command, o);
   add_elastic_options(command, o);
   add_workload_options(command, o);
   add_report_options(command, o);
@@ -308,6 +310,7 @@ void finish_sim_options(SimOptions& o) {
   o.candidates = std::move(*candidates);
   check_find_max(o);
   check_outcomes(o);
+  check_timeline(o);
   if (o.seeds == 0) o.seeds = 1;
   if (sim::is_piped(o.policies.front())) o.threads = 1;
   finish_model(o);

@@ -11,6 +11,7 @@
 #include "cli/sim/elastic_flags.h"
 #include "cli/sim/outcomes_flag.h"
 #include "cli/sim/sim_text.h"
+#include "cli/sim/timeline_flag.h"
 #include "planning/report_figures.h"
 
 namespace rubato::cli {
@@ -354,6 +355,9 @@ Json json_of(const SimReport& report, const Slo& slo) {
   }
   if (report.limiter) json["limiter"] = limiter_json(*report.limiter);
   if (report.moves) json["outcomes"] = Json::parse(outcomes_json(*report.moves));
+  if (report.over_time) {
+    json["over_time"] = Json::parse(timeline_json(*report.over_time, report.run.types));
+  }
   if (report.confidence.empty()) return json;
   Json confidence = {{"level", 0.95}};
   for (const sim::Confidence& c : report.confidence) {

@@ -27,7 +27,7 @@ std::string plan_lines(const sim::SimReport& report);
 // `rubato.sweep/1` with one per load, `rubato.compare/1` with one per load and policy. A run has
 // keys beside the contract's: "simulation"; "plan", a list of sentences, if the policy has any;
 // "confidence", of several seeds, which repeats the structure of the run with half-widths of its
-// 95 % intervals; "slo" and "outcomes", if asked for.
+// 95 % intervals; "slo", "outcomes" and "over_time", if asked for.
 std::string sim_json(const sim::SimReport& report, const planning::Slo& slo);
 std::string runs_json(const char* schema, const std::vector<sim::SimReport>& reports,
                       const planning::Slo& slo);

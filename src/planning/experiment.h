@@ -43,6 +43,7 @@ struct Experiment {
   double max_load = 1;      // of find_max
   double precision = 0.01;  // likewise: its step
   OutcomesLimit outcomes;   // if given, every run is also simulated without moving requests
+  Nanos over_time;          // length of the windows of the reports' timelines; 0 = they have none
 
   std::vector<std::pair<std::string, std::string>> notes;  // for the settings of the reports
 };

@@ -2,6 +2,7 @@
 #include "planning/runs.h"
 
 #include <optional>
+#include <utility>
 
 #include "planning/parallel.h"
 #include "sim/outcomes.h"
@@ -14,7 +15,7 @@ Nanos limit_of(const OutcomesLimit& limit, const WorkloadSpec& workload) {
   return Nanos(static_cast<int64_t>(limit.services * mean_service_ns(workload)));
 }
 
-// The report of one run, with outcomes if they are asked for. Safe on every thread.
+// The report of one run, with outcomes or a timeline if they are asked for. Safe on every thread.
 Result<sim::SimReport> simulated_report(const Experiment& experiment, const Candidate& candidate,
                                         const sim::Setup& setup, sim::Watch watch) {
   if (!experiment.outcomes.given()) {
@@ -24,9 +25,17 @@ Result<sim::SimReport> simulated_report(const Experiment& experiment, const Cand
         return sufficiency.reached_by(sim::make_report(setup, so_far));
       };
     }
+    std::optional<sim::Timeline> timeline;
+    if (experiment.over_time > Nanos()) {
+      timeline.emplace(experiment.over_time, types_of(setup.workload).size());
+      watch.done = [&](const sim::Watch::Done& done) {
+        timeline->note(done.sent, done.type, done.latency);
+      };
+    }
     auto outcome = sim::simulate(candidate.policy, candidate.settings, setup, watch);
     if (!outcome) return Error{outcome.error()};
     sim::SimReport report = sim::make_report(setup, *outcome);
+    report.over_time = std::move(timeline);
     report.until = reached(experiment.until, report);
     report.bounded = experiment.until.given() && report.requests == setup.requests ? 1 : 0;
     report.most_requests = setup.requests;

@@ -60,7 +60,7 @@ class Departures {
     if (!request.measured) return;
     recorder_.now().done(request, replied - request.sent);
     if (watch_.done) [[unlikely]]
-      watch_.done({request.id, replied - request.sent, moved});
+      watch_.done({request.id, request.sent, replied - request.sent, request.true_type, moved});
   }
 
   void refuse(SimRequest& request, Instant now) {

@@ -228,6 +228,7 @@ void add_counts(SimReport& sum, const SimReport& other) {
   sum.simulated_s += other.simulated_s;
   sum.bounded += other.bounded;
   if (sum.moves && other.moves) *sum.moves += *other.moves;
+  if (sum.over_time && other.over_time) sum.over_time->merge(*other.over_time);
   if (sum.elastic && other.elastic) add_elastic(*sum.elastic, *other.elastic);
   for (size_t i = 0; i < sum.refusals.size(); ++i) sum.refusals[i] += other.refusals[i];
   if (sum.limiter && other.limiter) sum.limiter->decisions += other.limiter->decisions;

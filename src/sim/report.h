@@ -19,6 +19,7 @@
 #include "sim/setup.h"
 #include "sim/simulation.h"
 #include "sim/steady_state.h"
+#include "sim/timeline.h"
 
 namespace rubato::sim {
 
@@ -56,6 +57,7 @@ struct SimReport {
   uint32_t bounded = 0;        // seeds that ended for the most requests that they may have
   uint64_t most_requests = 0;  // which are so many for each
   std::optional<MoveOutcomes> moves;   // if they were asked for
+  std::optional<Timeline> over_time;   // likewise; of several seeds, of all requests together
   std::optional<ElasticOutcome> elastic;  // if the setup has that
   std::array<uint64_t, kRefusals> refusals{};       // by Refusal
   std::optional<overload::LimiterReport> limiter;  // if the setup has that

@@ -70,9 +70,11 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct Watch {
   struct Done {
-    uint64_t id = 0;    // the number of the request in the run, from 0
-    Nanos latency;      // from the send to the response
-    bool moved = false; // served by another manager's group than it came to
+    uint64_t id = 0;     // the number of the request in the run, from 0
+    Instant sent;
+    Nanos latency;       // from the send to the response
+    uint32_t type = 0;   // as the workload numbers them
+    bool moved = false;  // served by another manager's group than it came to
   };
   std::function<bool(double)> progress;  // with 0..1, several times a second; false = stop
   Trace* trace = nullptr;                // what to record into

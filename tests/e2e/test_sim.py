@@ -190,6 +190,58 @@ class Figures(unittest.TestCase):
         self.assertGreater(done.stdout.index("\nlatency"), 100)
 
 
+class OverTime(unittest.TestCase):
+    ARGS = ["--policy", "darc", "--workers", "4", "--set", "window=2000", "--workload",
+            "a:100us:50,b:1us:50", "--phase", "400ms:a:1us:50,b:100us:50", "--load", "0.8",
+            "--requests", "50000", "--warmup", "0"]
+
+    def test_a_change_shows_in_its_windows_only(self):
+        run = report(*self.ARGS, "--over-time", "20ms")
+        timeline = run["over_time"]
+        self.assertEqual(timeline["window_us"], 20000)
+        windows = timeline["windows"]
+        self.assertEqual([w["from_us"] for w in windows[:3]], [0, 20000, 40000])
+        for number, kind in enumerate(run["types"]):
+            of_type = [w["types"][number] for w in windows]
+            self.assertEqual({t["name"] for t in of_type}, {kind["name"]})
+            self.assertEqual(sum(t["count"] for t in of_type), kind["count"])
+            self.assertEqual(max(t["max_us"] for t in of_type), kind["latency_us"]["max"])
+        before, after = windows[18], windows[21]
+        self.assertGreater(before["types"][0]["p50_us"], 90)
+        self.assertLess(before["types"][1]["p50_us"], 60)
+        self.assertGreater(after["types"][1]["p50_us"], 90)
+
+    def test_the_table_and_the_log_have_the_windows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "log.hlog")
+            done = sim(*self.ARGS, "--over-time", "100ms", "--hdr", name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("over time, windows of 100ms", done.stdout)
+            table = done.stdout.split("over time", 1)[1].splitlines()
+            self.assertRegex(table[1], r"sent from +a p50 +p99 +p99.9 +b p50 +p99 +p99.9$")
+            with open(name, encoding="ascii") as log:
+                begins = [line.split(",")[1] for line in log if line.startswith("Tag=a")]
+            self.assertEqual([float(b) for b in begins[:3]], [0.0, 0.1, 0.2])
+            self.assertEqual(len(begins), len(table) - 2)
+
+    def test_seeds_add_up_and_long_runs_get_longer_windows(self):
+        run = report(*self.ARGS, "--seeds", "2", "--over-time", "1ms")
+        self.assertEqual(run["over_time"]["window_us"], 2000)  # 512 of two types
+        counts = [t["count"] for w in run["over_time"]["windows"] for t in w["types"]]
+        self.assertEqual(sum(counts), 100000)
+
+    def test_what_does_not_fit_is_refused(self):
+        for more, word in ((["--over-time", "0"], "--over-time"),
+                           (["--over-time", "soon"], "--over-time"),
+                           (["--over-time", "1ms", "--find-max", "--slo", "p99_latency=1ms"],
+                            "--find-max")):
+            with self.subTest(more):
+                done = sim(*SMALL, *more)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(word, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1)
+
+
 class Precision(unittest.TestCase):
     """Runs that go on until they know what was asked."""
 
