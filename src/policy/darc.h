@@ -15,7 +15,8 @@
 //
 // The paper counts demand by completions and rounds it, so that a type that gets too few workers
 // looks rare, and longer types may be left with fewer than they need. `literal` does that. Without
-// it the demand is that of arrivals, and darc_help.h helps types that fall behind.
+// it the demand is that of arrivals, no plan is made of a window in which the mix changes, and
+// darc_help.h helps types that fall behind.
 #pragma once
 
 #include <algorithm>
@@ -236,14 +237,22 @@ class Darc {
     needs.observe(host);
     const uint64_t samples = central.observe(host);
     note_heads(central, host);
-    if (samples < config_.window) return false;
+    if (samples < config_.window) {
+      if (2 * samples >= config_.window) needs.note_half(central, host.now());
+      return false;
+    }
+    if (needs.changed_within(central, host.now())) {
+      central.drop_window();
+      needs.drop_window(host.now());
+      return false;
+    }
     const Ranking& ranking = host.plan().ranking;
     const bool delayed = central.somebody_was_late() || central.waits_beyond(config_.slowdown);
     std::array<bool, limits::kTypes> behind{};
     for (uint32_t i = 0; i < ranking.types; ++i) {
       behind[i] = needs.fell_behind(central, ranking.order[i], config_.behind);
     }
-    central.close(config_.ema_shift);
+    central.close(config_.ema_shift, Profile::Another::kBeginsAnew);
     needs.close(central, config_.ema_shift, host.now(), host.workers());
     const bool starved = help().serve_earlier(host.plan(), behind, central, needs, host.workers());
     // One queue for all, as it is until then, does as much of each type as comes.

@@ -185,9 +185,9 @@ TEST_F(DarcWindows, demand_is_that_of_what_comes_not_of_what_is_done) {
   serve(3000, 30, Nanos());
   EXPECT_EQ(adapt(), (Firsts{0, 5}));
   pass(Nanos::millis(1));
-  come(1000, 70);
-  finish(1000, 10, Nanos::micros(50));
-  EXPECT_EQ(adapt(), (Firsts{0, 3}));  // on average 2 of 7 ms
+  come(1600, 70);
+  finish(1600, 10, Nanos::micros(50));
+  EXPECT_EQ(adapt(), (Firsts{0, 3}));  // on average 2.3 of 7.3 ms
 }
 
 TEST_F(DarcLiterally, demand_is_that_of_what_is_done) {
@@ -224,6 +224,57 @@ TEST_F(DarcWindows, a_number_holds_while_the_demand_stays_near_the_half_between_
     adapt();
   }
   EXPECT_EQ(firsts(host_.plan())[1], 5u);
+}
+
+// Few of 100 us come with those of 1 us, then many: the window's mean is of no mix that there was.
+TEST_F(DarcWindows, a_window_in_which_the_requests_change_makes_no_plan) {
+  pass(Nanos::millis(1));
+  serve(1200, 12, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+  for (const uint32_t longs : {6u, 110u}) {
+    pass(Nanos::micros(500));
+    serve(600, longs, Nanos::micros(50));
+    EXPECT_EQ(adapt(), (Firsts{0, 5}));
+  }
+  pass(Nanos::millis(1));
+  serve(1200, 220, Nanos::micros(50));
+  EXPECT_EQ(adapt(), (Firsts{0, 1}));  // of the new mix alone
+}
+
+TEST_F(DarcWindows, requests_that_change_all_the_time_have_a_plan_all_the_same) {
+  pass(Nanos::millis(1));
+  serve(1200, 12, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+  for (const uint32_t longs : {6u, 110u, 6u, 110u}) {
+    pass(Nanos::micros(500));
+    serve(600, longs, Nanos::micros(50));
+    adapt();
+  }
+  EXPECT_EQ(firsts(host_.plan()), (Firsts{0, 1}));
+}
+
+TEST_F(DarcWindows, requests_that_take_another_time_from_now_on_are_not_averaged) {
+  const auto serve_as = [this](Nanos first, Nanos second) {
+    pass(Nanos::millis(1));
+    for (uint32_t i = 0; i < 1000; ++i) {
+      host_.note_arrived(i % 2 + 1);
+      host_.note_served(i % 2 + 1, i % 2 == 0 ? first : second, Nanos::millis(2));
+    }
+    return adapt();
+  };
+  EXPECT_EQ(serve_as(Nanos::micros(1), Nanos::micros(19)), (Firsts{0, 1}));
+  EXPECT_EQ(serve_as(Nanos::micros(19), Nanos::micros(1)), (Firsts{0, 1}));
+  EXPECT_EQ(host_.plan().ranking.order[0], 2);
+}
+
+// An average with the mix before would reserve two.
+TEST_F(DarcWindows, what_comes_twice_as_often_as_before_is_another_mix) {
+  pass(Nanos::millis(1));
+  serve(2000, 80, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 2}));
+  pass(Nanos::millis(1));
+  serve(5000, 30, Nanos::micros(50));
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
 }
 
 class DarcWithoutDrift : public DarcWindows {

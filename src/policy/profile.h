@@ -51,6 +51,11 @@ class Profile {
     bool is_beyond(double slowdown, Nanos wait) const {
       return static_cast<double>(wait.count()) > slowdown * static_cast<double>(service.count());
     }
+    void forget_window() {
+      late = false;
+      before = {before.count + window.count, before.service + window.service,
+                before.waited + window.waited};
+    }
   };
 
   const Type& of(uint32_t type) const { return types_[type]; }
@@ -71,20 +76,33 @@ class Profile {
     return samples;
   }
 
+  // What is more or less by this factor is not the same mix any more, but another one, if so many
+  // requests say so: fewer may by chance.
+  static constexpr double kAnother = 2;
+  static constexpr uint64_t kEnough = 100;
+  static bool is_another(double a, double b) { return std::max(a, b) > kAnother * std::min(a, b); }
+
+  // How much of an average is left by a window of another mix.
+  enum class Another : uint8_t { kMovesAverages, kBeginsAnew };
+
   // Ends the window that was observed last; its mean service times count with weight 2^-shift.
-  void close(uint32_t ema_shift) {
+  void close(uint32_t ema_shift, Another another = Another::kMovesAverages) {
     for (Type& type : types_) {
-      type.late = false;
-      const Served& window = type.window;
-      type.before = {type.before.count + window.count, type.before.service + window.service,
-                     type.before.waited + window.waited};
+      const Served window = type.window;
+      type.forget_window();
       if (window.count == 0) continue;
-      const Nanos mean = window.service / static_cast<int64_t>(window.count);
+      const Nanos mean = std::max(window.service / static_cast<int64_t>(window.count), Nanos(1));
+      const bool differs = another == Another::kBeginsAnew && window.count >= kEnough &&
+                           is_another(static_cast<double>(mean.count()),
+                                      static_cast<double>(type.service.count()));
+      const bool begins = type.service == Nanos() || differs;
       const int64_t weight = int64_t{1} << ema_shift;
-      const Nanos average =
-          type.service == Nanos() ? mean : type.service + (mean - type.service) / weight;
-      type.service = std::max(average, Nanos(1));
+      type.service = begins ? mean : type.service + (mean - type.service) / weight;
     }
+  }
+  // Begins the window again, and learns nothing of what was observed.
+  void drop_window() {
+    for (Type& type : types_) type.forget_window();
   }
 
   // The first request that waits has waited for so long, 0 = none waits; its target is so many

@@ -139,6 +139,19 @@ TEST(Persephone, reservations_follow_the_workload_within_one_window_of_a_change)
   EXPECT_EQ(more(watched.outcome, "left_waiting"), 0u);
 }
 
+// A plan of the window in which service times change would keep the long ones on half of the
+// workers for a window: 70 ms.
+TEST(Persephone, who_changes_its_service_time_does_not_wait_for_what_it_was_before) {
+  sim::Setup setup = ideal(14, "A:100us:50,B:1us:50", 0.8, 500'000);
+  setup.seed = testing::test_seed(5);
+  setup.warmup = 0.2;  // when it has its first plan
+  setup.workload.phases.push_back(parse_phase("1s:A:1us:50,B:100us:50").value());
+  const Outcome outcome = simulate("darc", {}, setup).value();
+  for (const TypeOutcome& type : outcome.types) {
+    EXPECT_LT(type.latency.max(), Nanos::millis(4));
+  }
+}
+
 double overall(const Outcome& outcome, double SlowdownSummary::* figure) {
   Histogram all;
   for (const TypeOutcome& type : outcome.types) all.merge(type.slowdown);
