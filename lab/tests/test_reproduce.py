@@ -38,6 +38,16 @@ class Runs(unittest.TestCase):
         report["outcomes"] = {"limit_us": 10.0, "moved": 600, "harmful": 3}
         self.assertEqual(simulator.Run(report).outcomes(), {"moved": 200, "harmful": 1})
 
+    def test_windows_without_a_request_of_a_type_are_left_out(self):
+        report = fake_sim.report("fcfs", 0.5, 1000)
+        report["over_time"] = {"window_us": 10.0, "windows": [
+            {"from_us": 0.0, "types": [{"name": "a", "count": 2, "p50_us": 3.0, "p999_us": 4.0}]},
+            {"from_us": 10.0, "types": [{"name": "a", "count": 0, "p50_us": 0.0, "p999_us": 0.0}]},
+            {"from_us": 20.0, "types": [{"name": "a", "count": 1, "p50_us": 5.0, "p999_us": 5.0}]}]}
+        run = simulator.Run(report)
+        self.assertEqual(run.over_time("a"), {0.0: 4.0, 20.0: 5.0})
+        self.assertEqual(run.over_time("a", "p50"), {0.0: 3.0, 20.0: 5.0})
+
 
 class InMemory:
     """A simulator without processes."""

@@ -128,6 +128,16 @@ class Run:
         return {kind: count / seeds for kind, count in self.report["outcomes"].items()
                 if kind != "limit_us"}
 
+    def over_time(self, name, percentile="p999"):
+        """Of --over-time: that type's percentile, us, by when its window begins, us; windows in
+        which none was sent are left out."""
+        found = {}
+        for window in self.report["over_time"]["windows"]:
+            for kind in window["types"]:
+                if kind["name"] == name and kind["count"] > 0:
+                    found[window["from_us"]] = kind[f"{percentile}_us"]
+        return found
+
     def avoided(self):
         """The share of expired slices that did not end in a preemption; None without any."""
         kept = self.counters["preemptions_avoided"]
