@@ -90,5 +90,18 @@ TEST_F(FiberSchedulerTest, a_request_is_known_only_when_its_fiber_was_left) {
   EXPECT_EQ(pool_.made(), 2u);
 }
 
+TEST(FiberPool, a_stack_for_which_there_is_no_tls_block_is_not_lost) {
+  if (const Status good = TlsBlock::available(); !good.ok()) GTEST_SKIP() << good.error();
+  constexpr uint32_t kAll = 2;
+  FiberPool pool(kStackDefaultBytes, kAll, true);
+  const FiberEntry never_runs = [](void*) {};
+  {
+    const TlsReserve::LeftInside left(pool.tls_reserve());  // a thread makes one, or nobody
+    EXPECT_EQ(pool.make(never_runs, nullptr), nullptr);
+  }
+  for (uint32_t i = 0; i < kAll; ++i) EXPECT_NE(pool.make(never_runs, nullptr), nullptr);
+  EXPECT_EQ(pool.make(never_runs, nullptr), nullptr);
+}
+
 }  // namespace
 }  // namespace rubato

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -99,6 +100,34 @@ TEST(Sleepers, somebody_would_without_the_fences) {
   constexpr model::Weaken kFences{.fences = true};
   EXPECT_NE(falling_asleep_beside_work<kFences>(true).failure, "");
   EXPECT_NE(falling_asleep_beside_work<kFences>(false).failure, "");
+}
+
+// Two threads bring a request each while two workers sleep. The forbidden outcome: both look at the
+// mark of the same worker, and the one that does not get it wakes nobody.
+template <model::Weaken kWeaken>
+model::Report two_requests_beside_two_that_sleep() {
+  return model::explore(model::within(2, 2), [](model::Execution& run) {
+    struct Scene {
+      Sleepers<model::Sync<kWeaken>> sleepers{3};
+      std::array<uint32_t, 2> woken{};
+    };
+    auto scene = std::make_shared<Scene>();
+    scene->sleepers.falls_asleep(kSecond);
+    scene->sleepers.falls_asleep(kThird);
+    for (uint32_t& woken : scene->woken) {
+      run.thread([scene, &woken] { woken = scene->sleepers.claim_one(kFirst, anybody); });
+    }
+    run.finally([scene, &run] {
+      const auto [one, other] = scene->woken;
+      run.expect(std::min(one, other) == 1 && std::max(one, other) == 2, "a worker sleeps on");
+    });
+  });
+}
+
+TEST(Sleepers, who_loses_a_sleeper_to_another_wakes_the_next) {
+  const model::Report report = two_requests_beside_two_that_sleep<model::Weaken{}>();
+  EXPECT_EQ(report.failure, "");
+  EXPECT_GE(report.executions, 10u);
 }
 
 // Two workers sleep and wake, one of them where no thread may claim it, beside a thread that waits

@@ -2,6 +2,7 @@
 #include "mechanism/fiber/stack.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
@@ -69,6 +70,44 @@ TEST(StackPool, refuses_and_counts_beyond_its_capacity) {
   EXPECT_EQ(pool.in_use_max(), 3u);
   for (Stack* stack : stacks) cache.give(stack);
   EXPECT_EQ(pool.in_use(), 0u);
+}
+
+// While it exists the kernel makes no more memory of the process writable.
+class NoMoreMemory {
+ public:
+  NoMoreMemory() {
+    getrlimit(RLIMIT_DATA, &before_);
+    const rlimit none{1, before_.rlim_max};  // 0 means no limit
+    setrlimit(RLIMIT_DATA, &none);
+  }
+  ~NoMoreMemory() { setrlimit(RLIMIT_DATA, &before_); }
+  NoMoreMemory(const NoMoreMemory&) = delete;
+  NoMoreMemory& operator=(const NoMoreMemory&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(StackPool, a_stack_for_which_there_is_no_memory_is_not_lost) {
+  constexpr uint32_t kAll = 3;
+  StackPool pool(kStackBytes, kAll);
+  StackCache cache(pool);
+  std::vector<Stack*> taken{cache.take()};
+  ASSERT_NE(taken.front(), nullptr);
+  {
+    const NoMoreMemory none;
+    if (Stack* const stack = pool.take(); stack != nullptr) {
+      pool.give(stack);
+      cache.give(taken.front());
+      GTEST_SKIP() << "an emulator, which knows no such limit";
+    }
+    EXPECT_EQ(cache.take(), nullptr);
+  }
+  EXPECT_EQ(pool.refused(), 2u);
+  EXPECT_EQ(pool.in_use(), 1u);
+  while (Stack* const stack = cache.take()) taken.push_back(stack);
+  EXPECT_EQ(taken.size(), kAll);
+  for (Stack* const stack : taken) cache.give(stack);
 }
 
 TEST(StackPool, has_as_many_stacks_as_there_is_address_space) {
