@@ -133,6 +133,17 @@ def is_amplified(entry, kind, percent):
     return min(moves) - slack <= ratio <= max(moves) + slack
 
 
+def is_helped_once(entry, kind, percent):
+    """Where no type that falls behind is helped, with prices within PRICES_OFF, the simulator has
+    the live figure, or one beyond."""
+    unhelped = entry.get("unhelped", {}).get(kind, {}).get(percent)
+    if unhelped is None:
+        return False
+    ratio, within = entry["types"][kind][percent]
+    slack = max(within, AIM)
+    return min(1, *unhelped) - slack <= ratio <= max(1, *unhelped) + slack
+
+
 # Why hosts differ, by the letter that marks a figure in the tables: the first whose test holds.
 CAUSES = {
     "s": (is_amplified,
@@ -152,6 +163,10 @@ CAUSES = {
           "faster to take it out of the queue, so that more requests come upon a worker that is "
           "busy, and wait in its ring: 16 % instead of 7 % under `cfcfs`, high-bimodal, with 8 "
           "workers at 0.3"),
+    "h": (is_helped_once,
+          "one host finds once, at the end of a window, that a type has fallen behind, and helps "
+          "it from then on, the other does not: simulated without that help, the figure moves as "
+          "far"),
     "p": (lambda entry, kind, percent: entry["policy"] in DEAR_HOOKS
           and ratio_of(entry, kind, percent) > 1,
           "the steps that a worker runs for all access more than the verbs that have a price"),
@@ -284,13 +299,13 @@ def run_all(path, runs, jobs, kept=()):
     write_page()
 
 
-def latencies(binary, entry, share):
+def latencies(binary, entry, share, settings=(), most=EXPLAIN_REQUESTS):
     """Simulated, by type and percentile, with that share of the workers' time more to do."""
     load = entry["load"] * (1 + share / entry["busy"])
     done = subprocess.run([binary, "sim", "--policy", entry["policy"], "--workload", entry["mix"],
                            "--workers", str(entry["workers"]), "--load", str(load), "--requests",
-                           str(min(entry["requests"], EXPLAIN_REQUESTS)), "--costs", "virtual",
-                           "--classify", "feedback", "--json", "-"],
+                           str(min(entry["requests"], most)), "--costs", "virtual",
+                           "--classify", "feedback", "--json", "-", *settings],
                           check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                           timeout=DEADLINE_S)
     return {kind["name"]: kind["latency_us"] for kind in json.loads(done.stdout)["types"]}
@@ -309,14 +324,32 @@ def moves(binary, entry):
     return found
 
 
+def unhelped(binary, entry):
+    """Of the figures under darc, with plans, that do not agree: without help for types that fall
+    behind, with PRICES_OFF less and more work and without, over those with help."""
+    off = [(kind, percent) for kind, percent, figure in figures_of(entry) if not agrees(figure)]
+    if entry["policy"] != "darc" or entry["requests"] <= DARC_WINDOW or not off:
+        return {}
+    usual = latencies(binary, entry, 0, most=entry["requests"])
+    without = [latencies(binary, entry, share, ("--set", "behind=1000000"), entry["requests"])
+               for share in (-PRICES_OFF, 0, PRICES_OFF)]
+    found = {}
+    for kind, percent in off:
+        found.setdefault(kind, {})[percent] = [
+            round(other[kind][percent] / usual[kind][percent], 3) for other in without]
+    return found
+
+
 def explain(binary, jobs):
     for path in DATA, LONG_DATA:
         known = load_data(path)
         with ThreadPoolExecutor(jobs) as pool:
-            for entry, found in zip(known, pool.map(lambda entry: moves(binary, entry), known)):
-                entry.pop("moves", None)
-                if found:
-                    entry["moves"] = found
+            for name, simulate in ("moves", moves), ("unhelped", unhelped):
+                found = list(pool.map(lambda entry, of=simulate: of(binary, entry), known))
+                for entry, figures in zip(known, found):
+                    entry.pop(name, None)
+                    if figures:
+                        entry[name] = figures
         (ROOT / path).write_text("".join(json.dumps(entry) + "\n" for entry in known))
     write_page()
 
