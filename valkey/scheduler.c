@@ -599,17 +599,21 @@ static void pass(SchedulerCommand* command) {
   if (draining) return;
   if (scheduler_options.stress == 0 && --countdown > 0) return;
   countdown = CHECKPOINT_STRIDE;
-  suspend(command, scheduler_options.stress != 0 && stress_suspends() ? 1000 : 0);
+  const int sleeps = scheduler_options.stress != 0 && !scheduler_is_killed() && stress_suspends();
+  suspend(command, sleeps ? 1000 : 0);
+}
+
+int scheduler_is_killed_slow(void) {
+  return !scheduler_running->is_script && scheduler_running->c->flag.close_asap;
 }
 
 // What a script calls is suspended where it would be by itself.
-void scheduler_checkpoint_slow(void) {
+int scheduler_checkpoint_slow(void) {
   SchedulerCommand* const command = scheduler_running;
-  if (command->is_script &&
-      server.executing_client->cmd->scheduler_class != SCHEDULER_SUSPENDS) {
-    return;
+  if (!command->is_script || server.executing_client->cmd->scheduler_class == SCHEDULER_SUSPENDS) {
+    pass(command);
   }
-  pass(command);
+  return scheduler_is_killed_slow();
 }
 
 void scheduler_script_checkpoint(void) {

@@ -105,10 +105,16 @@ void scheduler_abandon(struct client* c);
 // processUnblockedClients: of a client whose command, it may be, was underway or waited.
 void scheduler_read_again(struct client* c);
 
-void scheduler_checkpoint_slow(void);
-// In a loop of a command that may be suspended there.
-static inline void scheduler_checkpoint(void) {
-  if (scheduler_running != NULL) scheduler_checkpoint_slow();
+int scheduler_is_killed_slow(void);
+// 1 = the client of the command which runs was killed: no one reads what it replies, so its loops
+// may end. Not of one that a script calls, whose reply becomes a value, nor of one that is no task.
+static inline int scheduler_is_killed(void) {
+  return scheduler_running != NULL && scheduler_is_killed_slow();
+}
+int scheduler_checkpoint_slow(void);
+// In a loop of a command that may be suspended there. 1 = as above.
+static inline int scheduler_checkpoint(void) {
+  return scheduler_running != NULL && scheduler_checkpoint_slow();
 }
 // In the hook of a script, whose commands have checkpoints that do nothing.
 void scheduler_script_checkpoint(void);

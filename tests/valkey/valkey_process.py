@@ -66,8 +66,11 @@ class Client:
         self.socket.close()
 
     def info(self, section="rubato"):
-        text = self.call("INFO", section).decode()
-        return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+        return fields(self.call("INFO", section))
+
+
+def fields(info):
+    return dict(line.split(":", 1) for line in info.decode().split("\r\n") if ":" in line)
 
 
 def free_port():
