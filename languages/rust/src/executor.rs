@@ -15,7 +15,7 @@ use std::os::unix::io::{AsRawFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -223,6 +223,7 @@ impl Attributes {
 
 struct State<T> {
     result: Option<Result<T, TaskError>>,
+    is_taken: bool,
     waker: Option<Waker>,
 }
 
@@ -231,7 +232,25 @@ struct Shared<T> {
     ended: Condvar,
 }
 
+impl<T> State<T> {
+    fn take(&mut self) -> Option<Result<T, TaskError>> {
+        let result = self.result.take();
+        self.is_taken |= result.is_some();
+        result
+    }
+}
+
 impl<T> Shared<T> {
+    // Without it the second of two would wait for ever.
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        let state = self.state.lock().unwrap();
+        if !state.is_taken {
+            return state;
+        }
+        drop(state); // not to poison it
+        panic!("an .await has taken the task's result already");
+    }
+
     fn end(&self, result: Result<T, TaskError>) {
         let mut state = self.state.lock().unwrap();
         state.result = Some(result);
@@ -244,20 +263,22 @@ impl<T> Shared<T> {
     }
 }
 
-/// The value of a task, to come: wait for it with [`join`](Handle::join), or `.await` it.
+/// The value of a task, to come: wait for it with [`join`](Handle::join), or `.await` it. There is one
+/// value: to await the handle again after it is a panic, and so is a `join` then.
 pub struct Handle<T>(Arc<Shared<T>>);
 
 impl<T> Handle<T> {
     /// Whether the task has ended, so that [`join`](Handle::join) does not block.
     pub fn is_ended(&self) -> bool {
-        self.0.state.lock().unwrap().result.is_some()
+        let state = self.0.state.lock().unwrap();
+        state.is_taken || state.result.is_some()
     }
 
     /// Blocks the thread until the task has ended; in a task that blocks its worker.
     pub fn join(self) -> Result<T, TaskError> {
-        let mut state = self.0.state.lock().unwrap();
+        let mut state = self.0.lock();
         loop {
-            if let Some(result) = state.result.take() {
+            if let Some(result) = state.take() {
                 return result;
             }
             state = self.0.ended.wait(state).unwrap();
@@ -269,8 +290,8 @@ impl<T> Future for Handle<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.state.lock().unwrap();
-        match state.result.take() {
+        let mut state = self.0.lock();
+        match state.take() {
             Some(result) => Poll::Ready(result),
             None => {
                 state.waker = Some(context.waker().clone());
@@ -323,7 +344,11 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
     unsafe extern "C" fn done(job: *mut c_void, outcome: c_int, retry_after_ns: i64) {
         let job = Box::from_raw(job.cast::<Self>());
         let task_of = set_runs(job.executor);
-        job.end(outcome, retry_after_ns);
+        // No panic may unwind into the library: of a waker, or of the drop of a closure that has not
+        // run or of a value that nobody takes.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.end(outcome, retry_after_ns))) {
+            std::mem::forget(panic); // its drop may panic, too
+        }
         set_runs(task_of);
     }
 
@@ -337,8 +362,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
             (None, 4) => Err(error(Outcome::Cancelled)),
             (None, _) => Err(error(Outcome::Refused)),
         };
-        // A waker that panics must not unwind into the library.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.shared.end(result)));
+        self.shared.end(result);
     }
 }
 
@@ -441,7 +465,7 @@ impl Executor {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let state = Mutex::new(State { result: None, waker: None });
+        let state = Mutex::new(State { result: None, is_taken: false, waker: None });
         let shared = Arc::new(Shared { state, ended: Condvar::new() });
         let handle = Handle(Arc::clone(&shared));
         let job = Job { executor: self.0, function: Some(function), value: None, shared };

@@ -126,6 +126,36 @@ fn what_is_too_much_is_refused_and_its_closure_dropped() {
     first.join().unwrap();
 }
 
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn a_panic_of_a_drop_ends_nothing_else() {
+    let executor = one_worker();
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&goes_on);
+    drop(executor.spawn(&Attributes::default(), move || {
+        while !seen.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        PanicsWhenDropped
+    }));
+    goes_on.store(true, Ordering::Relaxed);
+    executor.spawn(&Attributes::default(), || ()).join().unwrap();
+    let cancellation = Cancellation::new();
+    cancellation.cancel();
+    let attributes = Attributes { cancellation: Some(cancellation), ..Default::default() };
+    let bomb = PanicsWhenDropped;
+    let cancelled = executor.spawn(&attributes, move || drop(bomb));
+    assert_eq!(cancelled.join().unwrap_err().outcome, Outcome::Cancelled);
+    executor.spawn(&Attributes::default(), || ()).join().unwrap();
+}
+
 // Each waits behind a task that waits for the caller, who then drops his reference.
 fn drop_behind_a_task(last: impl FnOnce(&Executor, Arc<Executor>)) {
     let executor = Arc::new(one_worker());
@@ -203,6 +233,16 @@ fn a_handle_can_be_awaited() {
         let handle = executor.spawn(&attributes, move || (i, rubato::task_trace()));
         assert_eq!(block_on(handle).unwrap(), (i, 9));
     }
+}
+
+#[test]
+#[should_panic(expected = "an .await has taken the task's result already")]
+fn a_result_that_was_awaited_is_not_joined() {
+    let executor = one_worker();
+    let mut handle = executor.spawn(&Attributes::default(), || 1);
+    assert_eq!(block_on(&mut handle).unwrap(), 1);
+    assert!(handle.is_ended());
+    let _ = handle.join();
 }
 
 fn with_groups(groups: Vec<Group>) -> Result<Executor, rubato::CreateError> {
