@@ -144,12 +144,12 @@ std::string cpp_copy(const OptionDescription& option) {
     return fmt::format("    c.{} = {};\n", c_name(option), value);
   };
   if (option.kind == "settings") {
-    return fmt::format("    {0}.fill({1});\n    c.{0} = {0}.pointers.data();\n"
+    return fmt::format("    {0}.fill(\"{0}\", {1}, texts);\n    c.{0} = {0}.pointers.data();\n"
                        "    c.{0}_count = {0}.pointers.size();\n",
                        option.name, from);
   }
   if (option.kind == "time") return copy(from + ".count()");
-  if (option.kind == "text") return copy(from + ".c_str()");
+  if (option.kind == "text") return copy(fmt::format("texts.of(\"{}\", {})", option.name, from));
   if (option.kind == "flag") return copy(from + " ? 1 : 0");
   if (option.kind == "choice") return copy("static_cast<uint32_t>(" + from + ")");
   return copy(from);

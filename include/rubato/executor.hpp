@@ -273,21 +273,25 @@ class Executor : public Recorded<Executor, rubato_executor_trace, rubato_executo
   static Result<Executor> create(const ExecutorOptions& options = {}) {
     rubato_executor_options c;
     rubato_executor_options_init(&c, sizeof c);
-    const detail::COptions scheduler(options.scheduler);
+    detail::COptions scheduler(options.scheduler);
     c.scheduler = &scheduler.c;
     c.max_tasks = options.max_tasks;
     std::vector<const char*> names;
-    for (const std::string& name : options.type_names) names.push_back(name.c_str());
+    for (const std::string& name : options.type_names) {
+      names.push_back(scheduler.texts.of("type_names", name));
+    }
     c.type_names = names.data();
     c.type_names_count = names.size();
     c.in_loop = options.in_loop ? 1 : 0;
     c.weight = options.weight;
     std::vector<rubato_group> groups;
     for (const Group& group : options.groups) {
-      groups.push_back({sizeof(rubato_group), group.name.c_str(), group.weight, group.max_tasks});
+      groups.push_back({sizeof(rubato_group), scheduler.texts.of("groups", group.name),
+                        group.weight, group.max_tasks});
     }
     c.groups = groups.data();
     c.groups_count = groups.size();
+    if (!scheduler.texts.error.empty()) return Error{scheduler.texts.error};
     rubato_error error{};
     Executor executor(rubato_executor_create(&c, &error));
     if (executor.c_ == nullptr) return Error{error.text};

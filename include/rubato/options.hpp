@@ -191,11 +191,23 @@ struct Options {
 
 namespace detail {
 
+// Texts as C has them, which ends them at a null character: `error` is about the first with one.
+struct Texts {
+  const char* of(const char* option, const std::string& text) {
+    if (error.empty() && text.find('\0') != std::string::npos) {
+      error = option + std::string(": takes a text without null characters");
+    }
+    return text.c_str();
+  }
+
+  std::string error;
+};
+
 // "name=value" each. Points into itself.
 struct Settings {
-  void fill(const std::map<std::string, std::string>& from) {
+  void fill(const char* option, const std::map<std::string, std::string>& from, Texts& in_c) {
     for (const auto& [name, value] : from) texts.push_back(name + "=" + value);
-    for (const std::string& text : texts) pointers.push_back(text.c_str());
+    for (const std::string& text : texts) pointers.push_back(in_c.of(option, text));
   }
 
   std::vector<std::string> texts;
@@ -207,8 +219,8 @@ struct COptions {
   explicit COptions(const Options& o) {
     rubato_options_init(&c, sizeof c);
     // generated: c++-copies
-    c.policy = o.policy.c_str();
-    set.fill(o.set);
+    c.policy = texts.of("policy", o.policy);
+    set.fill("set", o.set, texts);
     c.set = set.pointers.data();
     c.set_count = set.pointers.size();
     c.workers = o.workers;
@@ -226,8 +238,8 @@ struct COptions {
     c.half_closed_limit_ns = o.half_closed_limit.count();
     c.inbox_capacity = o.inbox_capacity;
     c.shared_capacity = o.shared_capacity;
-    c.cores = o.cores.c_str();
-    cores_set.fill(o.cores_set);
+    c.cores = texts.of("cores", o.cores);
+    cores_set.fill("cores_set", o.cores_set, texts);
     c.cores_set = cores_set.pointers.data();
     c.cores_set_count = cores_set.pointers.size();
     c.guaranteed_cores = o.guaranteed_cores;
@@ -238,37 +250,38 @@ struct COptions {
     c.overload_calm_ns = o.overload_calm.count();
     c.overload_calm_idle_ns = o.overload_calm_idle.count();
     c.overload_budget = o.overload_budget;
-    credits_set.fill(o.credits_set);
+    credits_set.fill("credits_set", o.credits_set, texts);
     c.credits_set = credits_set.pointers.data();
     c.credits_set_count = credits_set.pointers.size();
-    overload_set.fill(o.overload_set);
+    overload_set.fill("overload_set", o.overload_set, texts);
     c.overload_set = overload_set.pointers.data();
     c.overload_set_count = overload_set.pointers.size();
     c.transport = static_cast<uint32_t>(o.transport);
-    c.bind = o.bind.c_str();
+    c.bind = texts.of("bind", o.bind);
     c.port = o.port;
     c.max_connections = o.max_connections;
     c.idle_timeout_ns = o.idle_timeout.count();
     c.max_request_bytes = o.max_request_bytes;
     c.max_reply_bytes = o.max_reply_bytes;
-    c.metrics_bind = o.metrics_bind.c_str();
+    c.metrics_bind = texts.of("metrics_bind", o.metrics_bind);
     c.metrics_port = o.metrics_port;
     c.handle_signals = o.handle_signals ? 1 : 0;
     c.rpc_target_delay_ns = o.rpc_target_delay.count();
-    c.agent_bind = o.agent_bind.c_str();
+    c.agent_bind = texts.of("agent_bind", o.agent_bind);
     c.agent_port = o.agent_port;
     c.sessions_per_address = o.sessions_per_address;
-    c.trace_file = o.trace_file.c_str();
+    c.trace_file = texts.of("trace_file", o.trace_file);
     c.trace_events = o.trace_events;
-    c.record_file = o.record_file.c_str();
+    c.record_file = texts.of("record_file", o.record_file);
     c.record_limit_bytes = o.record_limit_bytes;
-    c.profile_file = o.profile_file.c_str();
+    c.profile_file = texts.of("profile_file", o.profile_file);
     c.profile_for_ns = o.profile_for.count();
     // end of c++-copies
   }
   COptions(const COptions&) = delete;
   COptions& operator=(const COptions&) = delete;
 
+  Texts texts;
   // generated: c++-members
   Settings set;
   Settings cores_set;

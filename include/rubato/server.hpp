@@ -151,7 +151,7 @@ struct Callbacks {
   static void disconnected(void*, void* state) { delete static_cast<Connection*>(state); }
 
   // The result points into `app` and `names`, which outlive the call of rubato_server_create.
-  static rubato_application c_of(Application& app, std::vector<const char*>& names) {
+  static rubato_application c_of(Application& app, std::vector<const char*>& names, Texts& texts) {
     rubato_application c;
     rubato_application_init(&c, sizeof c);
     c.user = &app;
@@ -166,7 +166,9 @@ struct Callbacks {
       c.connected = &connected;
       c.disconnected = &disconnected;
     }
-    for (const std::string& name : app.type_names) names.push_back(name.c_str());
+    for (const std::string& name : app.type_names) {
+      names.push_back(texts.of("type_names", name));
+    }
     c.type_names = names.data();
     c.type_names_count = names.size();
     return c;
@@ -184,9 +186,11 @@ class Server : public Recorded<Server, rubato_server_trace, rubato_server_record
   static Result<Server> create(const Options& options, Application application) {
     Server server;
     server.application_ = std::make_unique<Application>(std::move(application));
-    const detail::COptions c_options(options);
+    detail::COptions c_options(options);
     std::vector<const char*> names;
-    const rubato_application c = detail::Callbacks::c_of(*server.application_, names);
+    const rubato_application c =
+        detail::Callbacks::c_of(*server.application_, names, c_options.texts);
+    if (!c_options.texts.error.empty()) return Error{c_options.texts.error};
     rubato_error error{};
     server.c_.reset(rubato_server_create(&c_options.c, &c, &error));
     if (server.c_ == nullptr) return Error{error.text};

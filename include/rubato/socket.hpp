@@ -61,6 +61,7 @@ class Socket {
 
   // Connects to the first address of `host`, a name or a numeric address, that answers.
   static Result<Socket> connect(const std::string& host, uint16_t port, Deadline deadline = {}) {
+    if (host.find('\0') != std::string::npos) return Error{"connect: a null character in the host"};
     const auto name = std::make_shared<LookUp>(host, port);
     name->run(AI_NUMERICHOST);
     if (name->status == EAI_NONAME) {

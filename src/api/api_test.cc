@@ -451,6 +451,16 @@ TEST(Errors, name_the_option_and_what_it_takes) {
   EXPECT_TRUE(names(error_of(loopback(), echo(Framing::kUser)), "frame:"));
 }
 
+TEST(Errors, a_text_with_a_null_character_is_refused_by_name) {
+  Options options = loopback();
+  options.bind = std::string("127.0.0.1\0.a", 12);
+  EXPECT_EQ(error_of(options, echo(Framing::kLines)), "bind: takes a text without null characters");
+  Application app = echo(Framing::kLines);
+  app.type_names = {std::string(1, '\0')};
+  EXPECT_EQ(error_of(loopback(), std::move(app)),
+            "type_names: takes a text without null characters");
+}
+
 TEST(Errors, names_of_types_that_are_not_there_are_refused) {
   rubato_application app;
   rubato_application_init(&app, sizeof app);

@@ -1069,6 +1069,24 @@ TEST(Executor, has_a_metrics_port_if_it_is_asked_for) {
   EXPECT_NE(make(options).metrics_port(), 0u);
 }
 
+TEST(Executor, a_text_with_a_null_character_is_refused_by_name) {
+  const std::string cut("fcfs\0junk", 9);
+  ExecutorOptions options[6];
+  options[0].scheduler.policy = cut;
+  options[1].scheduler.set = {{"quantum", std::string("5us\0", 4)}};
+  options[2].scheduler.record_file = std::string(1, '\0');
+  options[3].type_names = {"look-up", cut};
+  options[4].groups = {{cut, 100}};
+  options[5].scheduler.overload_set = {{std::string("\0x", 2), "1"}};
+  const char* const names[] = {"policy", "set", "record_file", "type_names", "groups",
+                               "overload_set"};
+  for (size_t i = 0; i < std::size(options); ++i) {
+    const auto refused = Executor::create(options[i]);
+    ASSERT_FALSE(refused.ok()) << names[i];
+    EXPECT_EQ(refused.error(), names[i] + std::string(": takes a text without null characters"));
+  }
+}
+
 TEST(ExecutorInC, lists_of_texts_that_are_not_there_are_refused_by_name) {
   rubato_options scheduler;
   rubato_options_init(&scheduler, sizeof scheduler);

@@ -193,6 +193,8 @@ TEST_P(Sockets, errors_are_told) {
     auto refused = Socket::connect("127.0.0.1", free_port, 1s);
     EXPECT_EQ(refused.error(), "connect: Connection refused");
     EXPECT_FALSE(Socket::connect("name.invalid", 1, 10s));
+    EXPECT_EQ(Socket::connect(std::string("127.0.0.1\0.a", 12), free_port, 1s).error(),
+              "connect: a null character in the host");
     const Listener listener;
     auto socket = Socket::connect("127.0.0.1", listener.port());
     listener.accept().close();
