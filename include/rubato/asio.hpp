@@ -2,6 +2,7 @@
 //
 // Boost.Asio on Rubato's workers: an executor for asio::post, strands, timers, sockets, coroutines
 // and whatever else has an associated executor. Needs Boost 1.74 or later; header only.
+// Coroutines of Boost 1.74 want <utility> included before them.
 //
 //   rubato::AsioContext context(*executor);
 //   asio::post(context.get_executor(), work);
