@@ -269,6 +269,12 @@ def check_pkg_config(prefix, examples, work, compilers):
         folder.parent / "librubato.a", "-pthread")
     check_server_loop(static, None)
     print("static library: server_loop answers")
+    hooked = work / "server_loop_hooked"
+    run(compilers["c++"], "-std=c++20", "-O2", examples / "server_loop.cc", "-o", hooked, *cflags,
+        folder.parent / "librubato.a", *(flag for flag in hook if flag != "-lrubato"), "-pthread",
+        f"-Wl,-rpath,{folder.parent}")
+    check_server_loop(hooked, None)
+    print("static library: server_loop answers beside librubato-rocksdb")
     flags = run("pkg-config", "--static", "--cflags", "--libs", "rubato", env=environment).split()
     in_c = work / "c_handler_static"
     run(compilers["c"], "-O2", examples / "c_handler.c", "-o", in_c,
