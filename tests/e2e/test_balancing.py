@@ -30,9 +30,11 @@ class SeveralServers(Case):
     ARGS = ("--workload", "short:10us:1", "--rate", "400", "--flows", "8", "--duration", "2")
 
     def share_of_busy(self, balancer, transport="tcp"):
-        """What a server gets beside an idle one while eight long requests are inside."""
-        servers = [self.serve(*PATIENT, "--workers", "1", "--credits-set", "alpha=1",
-                              transport=transport) for _ in range(2)]
+        """What a server gets beside an idle one while eight long requests are inside. By age, a
+        short one that loses its CPU for long would count as long and wait for all of these."""
+        servers = [self.serve(*PATIENT, "--workers", "1", "--credits-set", "alpha=1", "--classify",
+                              "feedback", "--long-over", "1ms", transport=transport)
+                   for _ in range(2)]
         with servers[1].good_client() as client:
             for _ in range(10):  # until there are more credits
                 client.call(b"1000 SHORT")
