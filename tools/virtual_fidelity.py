@@ -123,25 +123,24 @@ def ratio_of(entry, kind, percent):
     return entry["types"][kind][percent][0]
 
 
-def is_amplified(entry, kind, percent):
-    """With prices within PRICES_OFF the simulator has the live figure, or one that agrees."""
-    moves = entry.get("moves", {}).get(kind, {}).get(percent)
-    if moves is None:
+def reaches(entry, runs, kind, percent, also=()):
+    """Has the simulator, between the figures of these runs, the live one, or one that agrees?"""
+    found = entry.get(runs, {}).get(kind, {}).get(percent)
+    if found is None:
         return False
     ratio, within = entry["types"][kind][percent]
     slack = max(within, AIM)
-    return min(moves) - slack <= ratio <= max(moves) + slack
+    return min(*found, *also) - slack <= ratio <= max(*found, *also) + slack
+
+
+def is_amplified(entry, kind, percent):
+    """With prices within PRICES_OFF."""
+    return reaches(entry, "moves", kind, percent)
 
 
 def is_helped_once(entry, kind, percent):
-    """Where no type that falls behind is helped, with prices within PRICES_OFF, the simulator has
-    the live figure, or one beyond."""
-    unhelped = entry.get("unhelped", {}).get(kind, {}).get(percent)
-    if unhelped is None:
-        return False
-    ratio, within = entry["types"][kind][percent]
-    slack = max(within, AIM)
-    return min(1, *unhelped) - slack <= ratio <= max(1, *unhelped) + slack
+    """The same where no type that falls behind is helped, or in between."""
+    return reaches(entry, "unhelped", kind, percent, also=(1,))
 
 
 # Why hosts differ, by the letter that marks a figure in the tables: the first whose test holds.
