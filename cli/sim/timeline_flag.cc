@@ -22,8 +22,7 @@ std::string table(const Timeline& timeline, const std::vector<TypeReport>& types
   }
   text += '\n';
   for (size_t window = 0; window < timeline.windows(); ++window) {
-    const Nanos begin = timeline.window() * static_cast<int64_t>(window);
-    text += fmt::format("{:<12}", time_text(begin.micros()));
+    text += fmt::format("{:<12}", time_text(timeline.begin_of(window).micros()));
     for (size_t type = 0; type < types.size(); ++type) {
       const Histogram& latency = timeline.of(window, type);
       const auto shown = [&](double percent) {
@@ -88,8 +87,8 @@ std::string timeline_json(const Timeline& timeline, const std::vector<TypeReport
                           {"p999_us", latency.p999_us},
                           {"max_us", latency.max_us}});
     }
-    const Nanos begin = timeline.window() * static_cast<int64_t>(window);
-    windows.push_back({{"from_us", begin.micros()}, {"types", std::move(of_types)}});
+    windows.push_back(
+        {{"from_us", timeline.begin_of(window).micros()}, {"types", std::move(of_types)}});
   }
   return Json{{"window_us", timeline.window().micros()}, {"windows", std::move(windows)}}.dump();
 }
@@ -98,12 +97,11 @@ std::vector<HdrInterval> timeline_intervals(const Timeline& timeline,
                                             const std::vector<TypeReport>& types,
                                             const std::string& prefix) {
   std::vector<HdrInterval> intervals;
-  const double length_s = timeline.window().seconds();
   for (size_t window = 0; window < timeline.windows(); ++window) {
     for (size_t type = 0; type < types.size(); ++type) {
       if (timeline.of(window, type).empty()) continue;
-      intervals.push_back({prefix + types[type].name, static_cast<double>(window) * length_s,
-                           length_s, timeline.of(window, type)});
+      intervals.push_back({prefix + types[type].name, timeline.begin_of(window).seconds(),
+                           timeline.window().seconds(), timeline.of(window, type)});
     }
   }
   return intervals;

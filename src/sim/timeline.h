@@ -28,6 +28,7 @@ class Timeline {
   void merge(const Timeline& other);
 
   Nanos window() const { return window_; }
+  Nanos begin_of(size_t window) const { return window_ * static_cast<int64_t>(window); }
   // Up to the last one in which a request was sent.
   size_t windows() const { return cells_.size() / types_; }
   const Histogram& of(size_t window, size_t type) const { return cells_[window * types_ + type]; }
