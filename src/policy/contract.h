@@ -130,6 +130,13 @@ struct Served {
   uint64_t count = 0;
   Nanos service;  // in all
   Nanos waited;   // in all, from arrival to the first slice
+
+  constexpr Served operator+(const Served& other) const {
+    return {count + other.count, service + other.service, waited + other.waited};
+  }
+  constexpr Served operator-(const Served& other) const {
+    return {count - other.count, service - other.service, waited - other.waited};
+  }
 };
 
 // Everything a policy may ask of its host.

@@ -136,9 +136,7 @@ class Needs {
     Served served;
 
     Part operator-(const Part& other) const {
-      return {arrived - other.arrived,
-              {served.count - other.served.count, served.service - other.served.service,
-               served.waited - other.served.waited}};
+      return {arrived - other.arrived, served - other.served};
     }
     // In workers.
     double need(Nanos lasted) const {

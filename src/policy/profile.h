@@ -53,8 +53,7 @@ class Profile {
     }
     void forget_window() {
       late = false;
-      before = {before.count + window.count, before.service + window.service,
-                before.waited + window.waited};
+      before = before + window;
     }
   };
 
@@ -69,8 +68,7 @@ class Profile {
       const Served now = host.served(t);
       const Served& before = types_[t].before;
       RUBATO_DCHECK(now.count >= before.count);  // totals only grow
-      types_[t].window = {now.count - before.count, now.service - before.service,
-                          now.waited - before.waited};
+      types_[t].window = now - before;
       samples += types_[t].window.count;
     }
     return samples;

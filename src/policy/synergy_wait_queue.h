@@ -89,9 +89,7 @@ struct SynergyWaitQueue {
   PerLevel targets(H& host) const {
     Served rest;
     for (uint32_t type = kLevels - 1; type < limits::kTypes; ++type) {
-      const Served served = host.served(type);
-      rest.count += served.count;
-      rest.service += served.service;
+      rest = rest + host.served(type);
     }
     PerLevel targets_ns{};
     for (uint32_t level = 0; level < kLevels; ++level) {
