@@ -102,6 +102,7 @@ struct HookNames {
   void dispatch() {}
   void manage() {}
   void may_serve() {}
+  void kind() {}
   void adapt() {}
   void adapt_period() {}
   void initial_plan() {}
@@ -167,6 +168,11 @@ concept MayServeFits =
       { policy.may_serve(q, worker, host) } -> std::same_as<bool>;
     };
 template <class P, class H>
+concept KindFits = requires { &Named<P>::kind; } ||
+                   requires(const P& policy, WorkerId worker, H& host) {
+                     { policy.kind(worker, host) } -> std::same_as<uint32_t>;
+                   };
+template <class P, class H>
 concept AdaptFits = requires { &Named<P>::adapt; } ||
                     requires(const P& policy, typename P::Central& central, H& host) {
                       { policy.adapt(central, host) } -> std::same_as<typename P::Plan>;
@@ -191,7 +197,7 @@ inline constexpr bool kHooksFit =
     internal::RouteFits<P, H> && internal::NextFits<P, H> && internal::BeginsFits<P, H> &&
     internal::QuantumFits<P, H> && internal::ExpiredFits<P, H> && internal::RequeueFits<P, H> &&
     internal::FinishedFits<P> && internal::DispatchFits<P, H> && internal::ManageFits<P, H> &&
-    internal::MayServeFits<P, H> && internal::AdaptFits<P, H> &&
+    internal::MayServeFits<P, H> && internal::KindFits<P, H> && internal::AdaptFits<P, H> &&
     internal::PeriodFits<P> && internal::InitialPlanFits<P> && internal::ExplainFits<P>;
 
 // Compiles every hook of P with the archetype; the result is of no other use.
@@ -203,7 +209,7 @@ constexpr auto instantiate_hooks() {
   return std::tuple(&hook::route<P, H>, &hook::next<P, H>, &hook::begins<P, H>,
                     &hook::quantum<P, H>, &hook::expired<P, H>, &hook::requeue<P, H>,
                     &hook::finished<P>, &hook::dispatch<P, H>, &hook::manage<P, H>,
-                    &hook::may_serve<P, H>, &hook::adapt<P, H>);
+                    &hook::may_serve<P, H>, &hook::kind<P, H>, &hook::adapt<P, H>);
 }
 
 }  // namespace rubato

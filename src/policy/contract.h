@@ -27,6 +27,10 @@
 //   may_serve(q, worker, host)      -> bool       may that worker take what waits in this queue, of
 //                                                 a global declaration? Default: any may. A hint by
 //                                                 which the host wakes one, asked on any worker
+//   kind(worker, host)              -> uint32_t   up to kTypes; workers of one kind may serve the
+//                                                 same. Default: all are of one. Where only some
+//                                                 have a core, each kind has its part of the cores
+//                                                 (overload/cores/kinds.h)
 //   adapt(central, host)            -> Plan       slow path, every adapt_period(), never if max()
 //   explain(plan, workers, out)                   tells people what a plan says; any thread, as
 //                                                 often as asked (policy/explanation.h)

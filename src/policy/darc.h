@@ -132,6 +132,12 @@ class Darc {
   }
 
   template <class H>
+  uint32_t kind(WorkerId worker, H& host) const {
+    const size_t types = host.plan().served_by(worker.value).size();
+    return static_cast<uint32_t>(types) + (worker.value >= spillway_first(host.workers()) ? 1 : 0);
+  }
+
+  template <class H>
   Plan adapt(Central& central, H& host) const {
     if (config_.literal) {
       return has_new_profile(central, host) ? reserve(central, host.workers()) : host.plan();

@@ -96,6 +96,23 @@ TEST(Darc, unknown_types_run_on_the_spillway_only_after_all_others) {
   EXPECT_EQ(Darc({}).next(none, WorkerId{3}, host), &unknown);
 }
 
+TEST(Darc, workers_of_one_kind_serve_the_same_types) {
+  const Darc darc({.spillway = 2});
+  ScriptHost<Darc> host(14, 1, darc.reserve(profile(kTpcc), 14));
+  std::vector<uint32_t> kinds;
+  for (uint32_t w = 0; w < 14; ++w) kinds.push_back(hook::kind(darc, WorkerId{w}, host));
+  EXPECT_EQ(kinds, (std::vector<uint32_t>{2, 2, 3, 3, 3, 3, 3, 3, 5, 5, 5, 5, 6, 6}));
+  for (uint32_t w = 1; w < 14; ++w) {
+    const bool alike = kinds[w] == kinds[w - 1];
+    bool serve_the_same = true;
+    for (uint32_t type = 0; type < limits::kTypes; ++type) {
+      serve_the_same &= hook::may_serve(darc, typed(type), WorkerId{w}, host) ==
+                        hook::may_serve(darc, typed(type), WorkerId{w - 1}, host);
+    }
+    EXPECT_EQ(alike, serve_the_same) << w;
+  }
+}
+
 TEST(Darc, all_is_first_come_first_served_until_the_first_window_closes) {
   ScriptHost<Darc> host(4);
   Job first, second;

@@ -149,6 +149,18 @@ bool may_serve(const P& policy, QueueRef q, WorkerId worker, H& host) {
   }
 }
 
+template <Policy P, class H>
+uint32_t kind(const P& policy, WorkerId worker, H& host) {
+  if constexpr (requires { policy.kind(worker, host); }) {
+    RUBATO_DCHECK(worker.value < host.workers());
+    const uint32_t kind = policy.kind(worker, host);
+    RUBATO_DCHECK(kind <= limits::kTypes);
+    return kind;
+  } else {
+    return 0;
+  }
+}
+
 template <Policy P>
 void finished(const P& policy, typename P::Worker& worker, const Job& job, Nanos service) {
   if constexpr (requires { policy.finished(worker, job, service); }) {

@@ -129,6 +129,11 @@ class Synergy {
     return !is_reserved(worker, host);
   }
 
+  template <class H>
+  uint32_t kind(WorkerId worker, H& host) const {
+    return is_reserved(worker, host) ? 0 : 1;
+  }
+
   // 5.1.1.2.
   void finished(Worker& worker, const Job& job, Nanos service) const {
     if (job.job_class == JobClass::kShort) dynamic_quantum().learn(worker.short_service, service);

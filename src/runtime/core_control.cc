@@ -5,6 +5,19 @@
 #include <utility>
 
 namespace rubato {
+namespace {
+
+template <class Watched>
+overload::CoreKinds count_kinds(const std::vector<CoreSlot<>>& slots,
+                                const std::vector<Watched>& watched) {
+  overload::CoreKinds kinds;
+  for (uint32_t w = 0; w < slots.size(); ++w) {
+    kinds.count(watched[w].kind, slots[w].get() == CoreState::kGranted);
+  }
+  return kinds;
+}
+
+}  // namespace
 
 CoreControl::CoreControl(std::unique_ptr<overload::CoreRule> rule, uint32_t workers,
                          uint32_t guaranteed, CreditSource* credits)
@@ -70,16 +83,21 @@ uint32_t CoreControl::obey(overload::CoreChange change) {
 }
 
 // A worker that was told to park and has not parked yet keeps its core; otherwise the first parked
-// worker gets one.
+// worker gets one of the kind to which it is due.
 uint32_t CoreControl::grant_one() {
   const auto workers = static_cast<uint32_t>(slots_.size());
   for (uint32_t w = 0; w < workers; ++w) {
     if (slots_[w].get() == CoreState::kParkRequested && !grant(w)) return kNobody;
   }
+  const overload::CoreKinds kinds = count_kinds(slots_, watched_);
+  uint32_t chosen = kNobody;
   for (uint32_t w = 0; w < workers; ++w) {
-    if (!slots_[w].has_core() && grant(w)) return w;
+    if (slots_[w].has_core()) continue;
+    const bool due = chosen == kNobody ||
+                     kinds.is_due_before(watched_[w].kind, watched_[chosen].kind);
+    if (due) chosen = w;
   }
-  return kNobody;
+  return chosen != kNobody && grant(chosen) ? chosen : kNobody;
 }
 
 // True = the worker was parked.
@@ -91,13 +109,18 @@ bool CoreControl::grant(uint32_t worker) {
   return true;
 }
 
-// Chooses the burst worker whose requests have waited least, an idle one first, and the last of
-// equals.
+// Chooses the burst worker, of the kind that has a core too many, whose requests have waited least,
+// an idle one first, and the last of equals.
 void CoreControl::request_one_park() {
+  const overload::CoreKinds kinds = count_kinds(slots_, watched_);
+  const auto leaves_before = [&](const Watched& one, const Watched& other) {
+    if (one.kind != other.kind) return !kinds.was_due_after(other.kind, one.kind);
+    return one.reluctance <= other.reluctance;
+  };
   uint32_t chosen = kNobody;
   for (uint32_t w = guaranteed_; w < slots_.size(); ++w) {
     if (slots_[w].get() != CoreState::kGranted) continue;
-    if (chosen == kNobody || watched_[w].reluctance <= watched_[chosen].reluctance) chosen = w;
+    if (chosen == kNobody || leaves_before(watched_[w], watched_[chosen])) chosen = w;
   }
   if (chosen != kNobody) slots_[chosen].request_park();
 }

@@ -28,6 +28,7 @@
 #include "base/ids.h"
 #include "mechanism/cpu/pause.h"
 #include "metrics/counter.h"
+#include "overload/cores/kinds.h"
 #include "overload/cores/rule.h"
 #include "runtime/core_slot.h"
 #include "runtime/idle_cores.h"
@@ -85,6 +86,7 @@ class CoreControl {
     uint64_t finished = 0;  // requests
     bool serves = false;    // runs a request right now
     bool waits = false;     // a request waits for it
+    uint32_t kind = 0;      // policy/contract.h
   };
   static constexpr uint32_t kNobody = UINT32_MAX;
   // Asks the allocator and obeys its decision. sample_of(WorkerId) -> WorkerSample of any worker;
@@ -133,7 +135,8 @@ class CoreControl {
     Nanos busy;
     uint64_t finished = 0;
     Instant waits_since = Instant::never();
-    Nanos reluctance;  // the worker with the least reluctance is parked
+    Nanos reluctance;   // of a kind the worker with the least reluctance is parked
+    uint32_t kind = 0;
   };
 
   static Nanos delay_of(Watched& watched, const WorkerSample& sample, Instant at);
@@ -175,6 +178,7 @@ overload::CoreSignals CoreControl::signals(Instant at, SampleOf&& sample_of, boo
     const Nanos waited(own_[w].waited_most_ns.exchange(0, std::memory_order_relaxed));
     const Nanos delay = std::max(waited, delay_of(watched_[w], sample, at));
     watched_[w].reluctance = delay + Nanos(sample.serves ? 1 : 0);
+    watched_[w].kind = sample.kind;
     busy += sample.busy - std::exchange(watched_[w].busy, sample.busy);
     if (slots_[w].get() != CoreState::kGranted) continue;
     ++seen.cores;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -113,6 +114,27 @@ TEST_F(CoreControlTest, busy_workers_are_asked_last) {
   look();
   EXPECT_FALSE(idle(2));
   EXPECT_TRUE(idle(1));
+}
+
+TEST_F(CoreControlTest, workers_of_each_kind_have_their_part_of_the_cores) {
+  make("util-range", {}, 6);
+  for (const uint32_t w : {3u, 4u, 5u}) sample[w].kind = 1;
+  const auto cores_of = [&](uint32_t from) {
+    int granted = 0;
+    for (uint32_t w = from; w < from + 3; ++w) granted += cores->has_core({w}) ? 1 : 0;
+    return granted;
+  };
+  for (int i = 0; i < 10; ++i) {
+    look();  // nothing is busy
+    for (uint32_t w = 1; w < 6; ++w) idle(w);
+    EXPECT_LE(std::abs(cores_of(0) - cores_of(3)), 1);
+  }
+  EXPECT_EQ(cores->counts().granted, 1u);
+  for (int i = 0; i < 10; ++i) {
+    look(true);
+    EXPECT_LE(std::abs(cores_of(0) - cores_of(3)), 1);
+  }
+  EXPECT_EQ(cores->counts().granted, 6u);
 }
 
 TEST_F(CoreControlTest, a_worker_asked_to_park_that_has_not_yet_is_the_first_to_stay) {

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "datapath/datapath.h"
+#include "policy/contract.h"
 #include "runtime/core_control.h"
+#include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"
 #include "runtime/stuck_workers.h"
 #include "runtime/wakeups.h"
@@ -21,10 +23,12 @@ namespace rubato {
 template <Policy P>
 class CoreLooks {
  public:
-  CoreLooks(const P& policy, CoreControl& cores, Datapath& datapath, QueueSet<P>& queues,
-            Wakeups<P>& wakeups, StuckWorkers& stuck,
+  CoreLooks(const P& policy, const PlanCell<typename P::Plan>& plan, CoreControl& cores,
+            Datapath& datapath, QueueSet<P>& queues, Wakeups<P>& wakeups, StuckWorkers& stuck,
             const std::vector<const WorkerStats*>& stats)
       : policy_(policy),
+        published_(plan),
+        plan_{hook::initial_plan(policy), stats},
         cores_(cores),
         datapath_(datapath),
         queues_(queues),
@@ -56,6 +60,16 @@ class CoreLooks {
   }
 
  private:
+  // What a policy is asked by; of the thread that looks.
+  struct Planned {
+    typename P::Plan current;
+    const std::vector<const WorkerStats*>& stats;
+    uint32_t version = 0;
+
+    const typename P::Plan& plan() const { return current; }
+    uint32_t workers() const { return static_cast<uint32_t>(stats.size()); }
+  };
+
   // The kernel is asked for arrivals only where no worker has polled for long: it is a system call.
   CoreControl::WorkerSample sample_of(WorkerId worker, Instant at) {
     const auto workers = static_cast<uint32_t>(stats_.size());
@@ -64,6 +78,8 @@ class CoreLooks {
     CoreControl::WorkerSample sample;
     sample.busy = Nanos(static_cast<int64_t>(stats.busy_ns.value())) +
                  (since != 0 ? at - Instant(since) : Nanos());
+    published_.refresh(plan_.current, plan_.version);
+    sample.kind = hook::kind(policy_, worker, plan_);
     sample.finished = stats.requests.value();
     sample.serves = since != 0;
     sample.waits = queues_.depth({0, arrival_index(policy_, worker, workers)}) > 0 ||
@@ -83,6 +99,8 @@ class CoreLooks {
   }
 
   const P& policy_;
+  const PlanCell<typename P::Plan>& published_;
+  Planned plan_;
   CoreControl& cores_;
   Datapath& datapath_;
   QueueSet<P>& queues_;

@@ -57,7 +57,7 @@ struct RuntimeState {
         cores(rule_of(opts), opts.workers, opts.guaranteed_cores, opts.credits),
         stuck(opts.workers, worker_stats),
         wakeups(policy, opts.workers, dp, queues, groups, sleepers, cores),
-        core_looks(policy, cores, dp, queues, wakeups, stuck, worker_stats),
+        core_looks(policy, plan, cores, dp, queues, wakeups, stuck, worker_stats),
         central(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
         managers(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
         waits(opts.workers, shutdown, opts.half_closed_limit,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "metrics/trace.h"
+#include "overload/cores/kinds.h"
 #include "overload/cores/rule.h"
 #include "policy/contract.h"
 #include "sched/delay_scale.h"
@@ -48,13 +49,19 @@ class ElasticCores {
     schedule(context_.now() + server_.cores().interval());
   }
 
-  // Of the parked workers the last: where workers differ, that is the one that may serve most
+  // Of the parked workers the last of the kind to which the core is due. Where idle workers park by
+  // themselves a core is for a request that waits, so the very last, which may serve most
   // (policy/darc.h reserves the first ones).
   void grant() {
+    const overload::CoreKinds kinds = count_kinds();
+    const bool by_kind = !server_.cores().rule_parks();
+    uint32_t chosen = workers_.size();
     for (uint32_t w = workers_.size(); w-- > 0;) {
       if (server_.cores().state(w) != CoreAllocation::State::kParked) continue;
-      return workers_[w].grant(context_.costs().cores.wake);
+      const bool first = chosen == workers_.size();
+      if (first || (by_kind && kinds.is_due_before(kind_of(w), kind_of(chosen)))) chosen = w;
     }
+    if (chosen < workers_.size()) workers_[chosen].grant(context_.costs().cores.wake);
   }
 
  private:
@@ -71,18 +78,41 @@ class ElasticCores {
     context_.events.cancel(context_.sources.cores());
   }
 
-  // An idle worker parks; without one, the worker whose oldest request waits least is to park.
+  // Of the kind that has a core too many an idle worker parks; without one, the worker whose oldest
+  // request waits least is to park.
   void release() {
-    uint32_t least = workers_.size();
+    const overload::CoreKinds kinds = count_kinds();
+    uint32_t chosen = workers_.size();
     for (uint32_t w = 0; w < workers_.size(); ++w) {
-      if (!server_.cores().available(w) || server_.cores().leaving(w)) continue;
-      const bool polls = server_.cores().state(w) == CoreAllocation::State::kPolling;
-      if (polls && context_.idle.has(w) && workers_[w].may_park()) {
-        return workers_[w].park();
-      }
-      if (least == workers_.size() || delays_[w] < delays_[least]) least = w;
+      if (!keeps_core(w)) continue;
+      if (chosen == workers_.size() || leaves_before(w, chosen, kinds)) chosen = w;
     }
-    if (least < workers_.size()) server_.cores().wants_back(least);
+    if (chosen == workers_.size()) return;
+    if (can_park(chosen)) return workers_[chosen].park();
+    server_.cores().wants_back(chosen);
+  }
+
+  bool leaves_before(uint32_t w, uint32_t other, const overload::CoreKinds& kinds) {
+    if (kind_of(w) != kind_of(other)) return kinds.was_due_after(kind_of(w), kind_of(other));
+    if (can_park(other)) return false;
+    return can_park(w) || delays_[w] < delays_[other];
+  }
+  bool keeps_core(uint32_t w) const {
+    return server_.cores().available(w) && !server_.cores().leaving(w);
+  }
+  bool can_park(uint32_t w) const {
+    const bool polls = server_.cores().state(w) == CoreAllocation::State::kPolling;
+    return polls && context_.idle.has(w) && workers_[w].may_park();
+  }
+
+  uint32_t kind_of(uint32_t w) {
+    context_.host.call_as(SimContext<P, Server>::Host::kCentralCaller);
+    return hook::kind(context_.policy, WorkerId{w}, context_.host);
+  }
+  overload::CoreKinds count_kinds() {
+    overload::CoreKinds kinds;
+    for (uint32_t w = 0; w < workers_.size(); ++w) kinds.count(kind_of(w), keeps_core(w));
+    return kinds;
   }
 
   // The waits of requests, per worker and in queues that all share. Returns the longest, in terms

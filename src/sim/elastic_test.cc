@@ -327,6 +327,19 @@ TEST(Elastic, guaranteed_cores_are_never_given_away) {
   EXPECT_LT(outcome.elastic->cores, 7);
 }
 
+// Half of the work is that of short requests, so half of the 16 workers are theirs: of nine or ten
+// cores four or five, where the last nine workers would leave them one.
+TEST(Elastic, of_the_cores_as_large_a_part_is_reserved_as_of_all_workers) {
+  sim::Setup setup = at_load(1, "util-range", 300'000);
+  setup.costs = load_costs("ideal").value();
+  setup.workload.mixes = {parse_mix("short:1us:99,long:100us:1").value()};
+  setup.workload.rate = 0.5 * 16e9 / mean_service_ns(setup.workload);
+  setup.elastic->cores_settings = {{"threshold", "0us"}, {"interval", "100us"}, {"low", "0.85"}};
+  const Outcome outcome = run(setup, "darc", {{"window", "20000"}});
+  EXPECT_LT(outcome.elastic->cores, 10);
+  EXPECT_LT(p99_us(outcome), 20);  // 34 with the last workers
+}
+
 // docs/decisions/011-overload-by-class.md
 TEST(Elastic, a_preempted_long_request_does_not_read_as_overload) {
   sim::Setup setup = at_load(1, "coresync", 400'000);
