@@ -49,14 +49,21 @@ class Jbsq {
 
   template <class H>
   void dispatch(Central& central, H& host) const {
-    fill(central, host, [&host](uint32_t most, uint32_t from) {
-      return verb::find_shorter(host, local(0).declaration, most, from, host.workers());
-    });
+    hand_out(central, host, host.workers());
   }
 
  protected:
   static constexpr QueueRef kCentral{0, 0};
   static constexpr QueueRef local(uint32_t worker) { return {1, worker}; }
+
+  // To the first so many workers.
+  template <class H>
+  void hand_out(Central& central, H& host, uint32_t workers) const {
+    fill(central, host, [&host, workers](uint32_t most, uint32_t from) {
+      const uint32_t found = verb::find_shorter(host, local(0).declaration, most, from, workers);
+      return found < workers ? found : host.workers();
+    });
+  }
 
   // The shortest queues first: to those that hold nothing, then to those that hold one, and so on.
   // find(most, from) is the first worker from `from` on that holds at most `most`.

@@ -120,6 +120,13 @@ Costs::CriticalSections random_sections(Prng& prng, bool stalls) {
   return {1 + prng.below(5), Nanos(1 + prng.below(700)), lock};
 }
 
+void put_before_workers(Prng& prng, Costs& costs) {
+  costs.dispatcher = Nanos(prng.below(100));
+  costs.dispatching = {Nanos(prng.below(100)), Nanos(prng.below(100)), prng.below(64),
+                       static_cast<IdleDispatcher>(prng.below(2))};
+  costs.net_worker = {Nanos(prng.below(2) * prng.below(100)), prng.below(64)};
+}
+
 Costs random_costs(Prng& prng) {
   Costs costs;
   costs.nic.delivery = prng.below(2) == 0 ? Delivery::kDirect : Delivery::kPolled;
@@ -164,6 +171,7 @@ Costs random_costs(Prng& prng) {
     preemption.checkpoints = Nanos(1 + prng.below(1000));
     worker.clock = static_cast<WorkerClock>(prng.below(2));
   }
+  if (prng.below(3) == 0) put_before_workers(prng, costs);
   return costs;
 }
 

@@ -46,6 +46,8 @@ inline constexpr std::array<Word<WorkerClock>, 2> kWorkerClockWords{
     {{"exact", WorkerClock::kExact}, {"readings", WorkerClock::kReadings}}};
 inline constexpr std::array<Word<DispatchBy>, 2> kDispatchByWords{
     {{"core", DispatchBy::kCore}, {"workers", DispatchBy::kWorkers}}};
+inline constexpr std::array<Word<IdleDispatcher>, 2> kIdleDispatcherWords{
+    {{"waits", IdleDispatcher::kWaits}, {"serves", IdleDispatcher::kServes}}};
 inline constexpr std::array<Word<IdleOrder>, 2> kIdleOrderWords{
     {{"by-turns", IdleOrder::kByTurns}, {"lowest-first", IdleOrder::kLowestFirst}}};
 
@@ -124,6 +126,11 @@ void visit_arrival_fields(C& c, Visitor& visitor) {
   visitor.cost("completion", c.dispatching.completion, kMostCost);
   visitor.cost("put_back", c.dispatching.put_back, kMostCost);
   visitor.count("ring_capacity", c.dispatching.ring_capacity, CountRange{0, 1u << 20});
+  visitor.word("idle", c.dispatching.idle, kIdleDispatcherWords);
+
+  visitor.section("net_worker");
+  visitor.cost("receive", c.net_worker.receive, kMostCost);
+  visitor.count("ring_capacity", c.net_worker.ring_capacity, CountRange{0, 1u << 20});
 }
 
 template <class World, class Visitor>

@@ -68,6 +68,12 @@ enum class DispatchBy : uint8_t {
   kWorkers,  // the worker whose turn it is; it delays what that worker does next
 };
 
+// What a dispatcher does that has nothing to hand out.
+enum class IdleDispatcher : uint8_t {
+  kWaits,
+  kServes,  // requests, as the last of the workers, between all that it does for the others
+};
+
 // Which of several idle workers looks first when a queue that they share gets a request.
 enum class IdleOrder : uint8_t {
   kByTurns,
@@ -131,8 +137,15 @@ struct Prices {
     Nanos completion;   // per request that a worker has done
     Nanos put_back;     // per request that was cut, which it takes back and hands out again
     uint32_t ring_capacity = 0;  // requests that wait for it; more are lost. 0 = any number
+    IdleDispatcher idle = IdleDispatcher::kWaits;
     bool operator==(const Dispatching&) const = default;
   } dispatching;
+  // A thread of its own that receives for all, before the dispatcher (Persephone 4.3.1).
+  struct NetWorker {
+    Nanos receive;               // per request; 0 = there is none
+    uint32_t ring_capacity = 0;  // as the dispatcher's
+    bool operator==(const NetWorker&) const = default;
+  } net_worker;
   uint32_t queue_capacity = 1u << 20;  // requests per policy queue; more are refused
 
   // On a worker.
@@ -282,11 +295,12 @@ struct Costs : Prices {
   std::optional<World> world;  // nothing = the file does not say
 };
 
-// Is there a core before the workers that handles one request after the other?
+// Is there a core before the workers that handles one request after the other, or two?
 constexpr bool has_dispatcher(const Prices& costs) {
   const Prices::Dispatching& more = costs.dispatching;
   return costs.dispatcher > Nanos() || more.completion > Nanos() || more.put_back > Nanos() ||
-         more.ring_capacity > 0 || costs.preemption.clock == Clock::kDispatcher;
+         more.ring_capacity > 0 || more.idle == IdleDispatcher::kServes ||
+         costs.net_worker.receive > Nanos() || costs.preemption.clock == Clock::kDispatcher;
 }
 
 // Steps between two workers' tiles; 0 without a mesh.

@@ -20,6 +20,8 @@ class Dispatcher {
     return free_at_;
   }
 
+  Instant free_at() const { return free_at_; }
+
   // The price of its look after this event is not counted. The price of looks after stalls would
   // grow with time instead of with requests, without end.
   void look_free_of_charge(bool free) { free_look_ = free; }

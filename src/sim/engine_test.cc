@@ -8,6 +8,7 @@
 #include <string>
 
 #include "policy/cfcfs.h"
+#include "policy/concord.h"
 #include "policy/darc.h"
 #include "policy/fcfs.h"
 #include "policy/jbsq.h"
@@ -601,6 +602,51 @@ TEST(Engine, a_dispatcher_with_a_bound_loses_what_finds_it_full) {
   const RequestCounts counts = counts_of(run<Cfcfs>(setup));
   EXPECT_EQ(counts.done, 3u);  // the first two, and the last
   EXPECT_EQ(counts.lost, 2u);
+}
+
+TEST(Engine, what_a_net_worker_receives_comes_to_the_dispatcher_one_by_one) {
+  sim::Setup setup = scripted(3, {{1000, 500}, {1010, 500}, {1020, 500}});
+  setup.costs.net_worker.receive = Nanos(100);
+  setup.costs.dispatcher = Nanos(130);
+  const Outcome outcome = run<Cfcfs>(setup);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 1100 + 130 + 500 - 1000);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 1230 + 130 + 500 - 1010);
+  EXPECT_EQ(latency_of_shot(outcome, 2), 1360 + 130 + 500 - 1020);
+  setup.costs.net_worker.receive = Nanos(200);  // it is the slower one now
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 2), 1600 + 130 + 500 - 1020);
+}
+
+TEST(Engine, a_net_worker_with_a_bound_loses_what_finds_it_full) {
+  sim::Setup setup = scripted(8, {{1000, 10}, {1001, 10}, {1002, 10}, {1003, 10}, {1205, 10}});
+  setup.costs.net_worker.receive = Nanos(100);
+  setup.costs.net_worker.ring_capacity = 2;
+  const RequestCounts counts = counts_of(run<Cfcfs>(setup));
+  EXPECT_EQ(counts.done, 3u);
+  EXPECT_EQ(counts.lost, 2u);
+}
+
+// It takes 100 for each that comes: of the second one from 1100 on, which finds the only other
+// worker busy, and which it serves from 1200 on, but for the 100 of the third one.
+TEST(Engine, a_dispatcher_serves_between_all_that_it_does_for_others) {
+  sim::Setup setup = scripted(2, {{1000, 500}, {1010, 500}, {1300, 10}});
+  setup.costs.dispatcher = Nanos(100);
+  setup.costs.dispatching.idle = IdleDispatcher::kServes;
+  const Concord::Config config{.k = 1, .conserves = true};
+  const Outcome outcome = run<Concord>(setup, config);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 100 + 500);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 1200 + 500 + 100 - 1010);
+  EXPECT_EQ(latency_of_shot(outcome, 2), 1600 + 10 - 1300);
+}
+
+TEST(Engine, a_dispatcher_does_not_cut_what_it_serves_itself) {
+  sim::Setup setup = scripted(1, {{1000, 500}, {1010, 10}});
+  setup.costs.preemption.clock = Clock::kDispatcher;
+  setup.costs.preemption.cuts = Cuts::kAll;
+  setup.costs.dispatching.idle = IdleDispatcher::kServes;
+  const Concord::Config config{.quantum = Nanos(100), .conserves = true};
+  const Outcome outcome = run<Concord>(setup, config);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 500);
+  EXPECT_EQ(outcome.counters.preemptions, 0u);
 }
 
 // At 1100 the dispatcher has ended the slice since 1000 (70), at 1170 it takes the request back

@@ -112,6 +112,11 @@ const char* steering_line(Steering steering) {
   return "";
 }
 
+std::string held_by(uint32_t capacity) {
+  if (capacity == 0) return "holds any number";
+  return "loses what finds " + std::to_string(capacity) + " waiting";
+}
+
 void explain_nic(const Setup& setup, Lines& lines) {
   const Costs::Nic& nic = setup.costs.nic;
   if (setup.workers > 1) lines.push_back(steering_line(nic.steering));
@@ -124,18 +129,25 @@ void explain_nic(const Setup& setup, Lines& lines) {
   if (nic.pcie > Nanos()) {
     lines.push_back("between wire and software lie " + text(nic.pcie) + " on each way");
   }
+  if (const Costs::NetWorker& net = setup.costs.net_worker; net.receive > Nanos()) {
+    lines.push_back("a net worker receives for all, " + text(net.receive) + " per request, and " +
+                    held_by(net.ring_capacity));
+  }
   if (has_dispatcher(setup.costs)) {
     const Costs::Dispatching& more = setup.costs.dispatching;
     lines.push_back("a dispatcher in front of the workers takes " + text(setup.costs.dispatcher) +
                     " per request, " + text(more.completion) + " per completion and " +
                     text(more.put_back) + " per request that comes back cut, one at a time, and " +
-                    (more.ring_capacity == 0
-                         ? "holds any number"
-                         : "loses what finds " + std::to_string(more.ring_capacity) + " waiting"));
+                    held_by(more.ring_capacity));
+    if (more.idle == IdleDispatcher::kServes) {
+      lines.emplace_back("the last worker is that dispatcher, between all that it does for others");
+    }
   }
-  lines.emplace_back(
-      "a dispatcher that the policy has is one of its own, not one of the workers; "
-      "what it spends delays the arrivals behind it");
+  if (setup.costs.dispatching.idle == IdleDispatcher::kWaits) {
+    lines.emplace_back(
+        "a dispatcher that the policy has is one of its own, not one of the workers; "
+        "what it spends delays the arrivals behind it");
+  }
   if (nic.delivery == Delivery::kDirect) {
     lines.push_back(
         "a request is in the policy's queue as soon as it has arrived, at no worker's "

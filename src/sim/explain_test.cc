@@ -83,6 +83,16 @@ TEST(Explain, critical_sections_and_shared_lines_are_told_where_there_are_any) {
                           "other, that of critical sections, no retry"));
 }
 
+TEST(Explain, what_is_before_the_workers_is_told) {
+  sim::Setup setup = setup_with("ideal");
+  EXPECT_TRUE(says(setup, "one of its own, not one of the workers"));
+  setup.costs.net_worker = {Nanos(100), 128};
+  EXPECT_TRUE(says(setup, "a net worker receives for all, 100 ns per request, and loses what"));
+  setup.costs.dispatching.idle = IdleDispatcher::kServes;
+  EXPECT_TRUE(says(setup, "the last worker is that dispatcher"));
+  EXPECT_FALSE(says(setup, "one of its own, not one of the workers"));
+}
+
 TEST(Explain, a_polled_ring_loses_what_it_cannot_hold) {
   EXPECT_TRUE(says(setup_with("synergy-testbed"), "ring of 128 requests"));
   EXPECT_TRUE(says(setup_with("synergy-testbed"), "checks one worker every 15 ns"));

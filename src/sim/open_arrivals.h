@@ -53,11 +53,15 @@ class OpenArrivals {
   }
 
  private:
-  // A request that the dispatcher has in hand, or that waits for it.
+  // A request that the net worker or the dispatcher has in hand, or that waits for it.
   struct Waiting {
     SentRequest request;
     Instant done;
   };
+  // The first of those is through at that moment; never = there is none.
+  static Instant done(GrowingRing<Waiting>& stage) {
+    return stage.empty() ? Instant::never() : stage.front().done;
+  }
 
   bool hosted() const { return context_.client() != nullptr; }
 
@@ -85,26 +89,42 @@ class OpenArrivals {
 
   void schedule() {
     const uint32_t me = context_.sources.arrivals();
-    const bool passes = Server::kIdeal || waiting_.empty();
-    context_.events.schedule(me, passes ? seen_ : std::min(seen_, waiting_.front().done));
+    if (Server::kIdeal) return context_.events.schedule(me, seen_);
+    context_.events.schedule(me, std::min({seen_, done(received_), done(waiting_)}));
   }
 
   void on_dispatcher_event() {
-    if (!waiting_.empty() && waiting_.front().done <= context_.now()) {
+    if (done(waiting_) <= context_.now()) {
       const SentRequest request = waiting_.front().request;
       waiting_.pop();
       schedule();
       return bring(arrived(request));
     }
-    const uint32_t capacity = context_.costs().dispatching.ring_capacity;
-    if (capacity > 0 && waiting_.size() >= capacity) {
-      context_.departures.lose(arrived(coming_));
-    } else {
-      waiting_.push({coming_, context_.dispatcher.occupy(context_.now(),
-                                                         context_.costs().dispatcher)});
+    if (done(received_) <= context_.now()) {
+      const SentRequest request = received_.front().request;
+      received_.pop();
+      hand_to_dispatcher(request);
+      return schedule();
     }
+    context_.costs().net_worker.receive > Nanos() ? receive() : hand_to_dispatcher(coming_);
     draw_next();
     schedule();
+  }
+
+  void receive() {
+    const Prices::NetWorker& price = context_.costs().net_worker;
+    if (price.ring_capacity > 0 && received_.size() >= price.ring_capacity) {
+      return context_.departures.lose(arrived(coming_));
+    }
+    received_.push({coming_, net_worker_.occupy(context_.now(), price.receive)});
+  }
+
+  void hand_to_dispatcher(const SentRequest& request) {
+    const uint32_t capacity = context_.costs().dispatching.ring_capacity;
+    if (capacity > 0 && waiting_.size() >= capacity) {
+      return context_.departures.lose(arrived(request));
+    }
+    waiting_.push({request, workers_.dispatch(context_.now(), context_.costs().dispatcher)});
   }
 
   SimRequest& arrived(const SentRequest& sent) {
@@ -136,7 +156,8 @@ class OpenArrivals {
   SentRequest coming_;                // the next one to reach the NIC
   Instant seen_ = Instant::never();   // when it can be seen there
   uint64_t drawn_ = 0;                // of the source, so far
-  GrowingRing<Waiting> waiting_;
+  Dispatcher net_worker_;
+  GrowingRing<Waiting> received_, waiting_;  // by the net worker, for the dispatcher
   GrowingRing<SentRequest> underway_;  // to a hosted server, `coming_` first
 };
 

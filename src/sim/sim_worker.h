@@ -492,6 +492,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // was refused instead.
   bool begin(SimRequest& request) {
     RUBATO_DCHECK(running_ == nullptr && !context_.idle.has(id_));
+    if (!Server::kIdeal && is_dispatcher()) meter().spend(busy_dispatching());
     if (!core_.start(request)) {
       pool_.note_refused_a_start();
       if constexpr (kManages<P>) context_.pending_managers.add(group_);
@@ -696,7 +697,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     const bool leaves = core_.expire(request, counted(request) - since_seen());
     if (late) meter().spend(std::max(Nanos(), receive - costs().preemption.receive_read));
     if (request.cancelled) [[unlikely]] return end_cancelled(request);
-    if (leaves || costs().preemption.cuts == Cuts::kAll) return self ? preempt() : notify();
+    if (leaves || is_always_cut()) return self ? preempt() : notify();
     ++context_.counters.preemptions_avoided;
     if (!Server::kIdeal) ++avoided_;
     slice_end_ = now() + core_.quantum();
@@ -725,7 +726,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     const Costs::Preemption& price = costs().preemption;
     const Nanos send = meter().draw(price.send);
     const Instant sent = price.clock == Clock::kDispatcher
-                             ? context_.dispatcher.occupy(now(), send)
+                             ? pool_.dispatch(now(), send)
                              : context_.timer_core.occupy(now(), send);
     notice_at_ = sent + meter().draw(price.propagation);
     slice_end_ = Instant::never();
@@ -769,8 +770,21 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   void wait_for_dispatcher(Nanos work) {
     if (kManages<P> || work == Nanos()) return;
     const Instant ready = now() + meter().spent();
-    const Instant done = context_.dispatcher.occupy(ready, work);
+    const Instant done = pool_.dispatch(ready, work);
     if constexpr (!kOwnQueue && !kDispatches<P>) meter().spend(done - ready);
+  }
+
+  // A dispatcher cuts others only.
+  bool is_always_cut() const {
+    return costs().preemption.cuts == Cuts::kAll && !is_dispatcher();
+  }
+  // Is the worker the dispatcher, which serves while it has nothing to hand out?
+  bool is_dispatcher() const {
+    return costs().dispatching.idle == IdleDispatcher::kServes && id_ + 1 == pool_.size();
+  }
+  Nanos busy_dispatching() const {
+    const Instant ready = now() + meter().spent();
+    return std::max(context_.dispatcher.free_at(), ready) - ready;
   }
 
   // On an ideal machine, where the two are the same, only the slice is kept.

@@ -48,7 +48,7 @@ class SlowPath {
     hook::dispatch(context_.policy, central_, host);
     if (context_.costs().dispatch_by == DispatchBy::kWorkers) return give_by_worker(source);
     if (!context_.dispatcher.take_free_look()) {
-      context_.dispatcher.occupy(context_.now(), host.meter().spent());
+      workers_.dispatch(context_.now(), host.meter().spent());
     }
     while (const auto* given = host.next_given()) workers_.offer(given->queue);
   }

@@ -36,6 +36,15 @@ class WorkerPool {
   Worker& operator[](uint32_t w) { return *workers_[w]; }
   const Worker& operator[](uint32_t w) const { return *workers_[w]; }
 
+  // The dispatcher works for `length`, at the cost of the requests that it serves itself, if any.
+  // Returns when that is done.
+  Instant dispatch(Instant at, Nanos length) {
+    if (context_.costs().dispatching.idle == IdleDispatcher::kServes) {
+      workers_[size_ - 1]->spend_for_all(length);
+    }
+    return context_.dispatcher.occupy(at, length);
+  }
+
   // A request was put into q: idle workers that could find it look, of several the next in turn. A
   // batch that one of them steals may give work to others.
   void offer(QueueRef q, Nanos after = Nanos()) {

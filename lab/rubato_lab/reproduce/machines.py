@@ -128,6 +128,8 @@ def simulated_victims(ns):
 # queues move between cores, as `calibrate` may measure it; a NIC that hands to idle cores what has
 # arrived at busy ones; a dispatcher that pays the 1 us of an interrupt (Altocumulus, II-D) itself.
 SYNERGY_NO_NETWORK, SYNERGY_CONCORD_LINES = "synergy-no-network", "synergy-concord-lines"
+# Concord's dispatcher serves requests while no worker has room for them (its section 3.3).
+SYNERGY_CONCORD_SERVES = "synergy-concord-serves"
 AC_SOFTWARE_DIRECT, AC_CENTRAL_PAYS = "altocumulus-software-direct", "altocumulus-central-pays"
 
 
@@ -148,6 +150,8 @@ def _isolating(concord):
     """The machines of probes. `concord` are the changes of Concord's."""
     return {
         SYNERGY_NO_NETWORK: (SYNERGY, {"machine": {"network_rtt": "0ns"}}),
+        SYNERGY_CONCORD_SERVES: (SYNERGY, {
+            **concord, "dispatcher": {**concord["dispatcher"], "idle": "serves"}}),
         SYNERGY_CONCORD_LINES: (SYNERGY, _of_leveldb(
             {**concord, "worker": {**COUNTED["worker"], "shared_line": "70ns"}}, "spin")),
         AC_SOFTWARE_DIRECT: (AC_INT, {**SOFTWARE, "nic": {"pcie": "400ns"}}),
