@@ -37,10 +37,11 @@ class IdleLoop {
     watched_.reserve(context.shared.options.workers);
   }
 
-  // One round. Null = nothing was found; the worker may have slept.
+  // One round. Null = nothing was found; the worker may have slept. What it brings away from stuck
+  // workers has waited long.
   [[gnu::noinline]] Request* idle() {
     const Instant at = context_.host.now();
-    intake_.help_stuck();
+    if (intake_.help_stuck()) return last_look();
     if (context_.held()) [[unlikely]] return nap();
     // The workers of another group may all be running long requests.
     if constexpr (kManages<P>) context_.shared.managers.step_all(at);

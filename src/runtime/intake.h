@@ -131,19 +131,22 @@ class Intake {
   // Takes over the work of a worker that has not polled its arrivals for long: the requests in its
   // kernel queue (ZygOS: idle cores look at the network queues of busy ones), those in its inbox,
   // and those that it polls as proxy. Such a worker is in a long request that cannot be preempted,
-  // or the operating system has given its CPU to others.
-  [[gnu::noinline]] void help_stuck() {
-    if (kOwnArrivals<P>) return;
+  // or the operating system has given its CPU to others. True: some of its requests are here now.
+  [[gnu::noinline]] bool help_stuck() {
+    if (kOwnArrivals<P>) return false;
     RuntimeState<P>& shared = context_.shared;
+    uint64_t helped = 0;
     for (uint32_t i = 0; i < shared.options.workers; ++i) {
       const WorkerId other{i};
       if (other == context_.id || !shared.stuck.is_stuck(other, context_.host.now())) continue;
       DatapathQueue& theirs = shared.datapath.queue(other);
-      if (theirs.pending()) context_.stats.helped += ingest(theirs);
+      if (theirs.pending()) helped += ingest(theirs);
       if (shared.waits.port(other).any_back()) take_back(shared.waits.port(other));
-      context_.stats.helped += take_over(other);
+      helped += take_over(other);
       if (other == CoreControl::proxy()) poll_delegated();
     }
+    if (helped > 0) context_.stats.helped += helped;
+    return helped > 0;
   }
 
  private:

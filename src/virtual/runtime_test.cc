@@ -460,6 +460,39 @@ TEST_P(VirtualRuntime, answers_each_request_once_in_order_and_soon) {
   });
 }
 
+// Its helper neither pauses before nor looks elsewhere.
+void help_a_stuck_worker() {
+  LetterServer server("cfcfs", 2);
+  server.options.idle = Idle::kSpin;
+  std::atomic<bool> runs{false};
+  std::atomic<int64_t> began_ns{0};
+  server.app.on('K') = [&](Request&) {
+    runs = true;
+    virt::spend(kStuck);
+  };
+  server.app.on('S') = [&](Request&) { began_ns = now().ns(); };
+  server.start();
+  const uint64_t stuck = server.occupy("K\n", runs);
+  virt::spend(Nanos::millis(1));
+  const uint64_t flow = server.connect(server.runtime->activity().at(0).busy ? 0 : 1);
+  server.submit(flow, "S\n");
+  while (server.runtime->stats().helped == 0) virt::spend(Nanos::micros(1));
+  const Instant brought = now();
+  EXPECT_EQ(server.receive(flow, 2), "S\n");
+  EXPECT_LT(began_ns - brought.ns(), Nanos::micros(50).count());
+  EXPECT_EQ(server.receive(stuck, 2), "K\n");
+  EXPECT_TRUE(server.stop());
+}
+
+TEST(VirtualRuntimeHelp, a_request_of_a_stuck_worker_runs_as_soon_as_it_is_brought) {
+  EXPECT_TRUE(virt::apart([] {
+    virt::WorldOptions world;
+    world.pause = Nanos::micros(500);
+    virt::run(world, help_a_stuck_worker);
+    return !HasFailure();
+  }));
+}
+
 // What ran before, and where it has left memory, makes no difference.
 TEST(VirtualRuntimeReplay, a_seed_gives_the_same_execution_in_every_process) {
   const LivePolicy policy = testing::all_live().front();
