@@ -45,6 +45,7 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"submit to reply, idle", "the same, from its begin to the reply on the worker"},
     {"round of one", "of an idle worker under cfcfs, polling a queue without requests, 16 times"},
     {"round of two", "the same beside another one"},
+    {"round beside a stuck one", "the same beside one that does not come to its queue"},
     {"start a slice", "256 times"},
     {"look at a slice", "16 checkpoints, at each of which the worker looks and the slice goes on"},
     {"long_begin, long_end", "16 times, in a request"},
@@ -92,6 +93,9 @@ void set_rounds(const Samples& s, Costs::Worker& worker) {
   const double each = two ? std::max(0.0, median(s, Operation::kRoundOfTwo) - one) : 0;
   worker.idle_round = nanos(one - each - median(s, Operation::kLook));
   worker.idle_round_each = nanos(each);
+  if (!two) return;
+  worker.idle_round_stuck =
+      nanos(median(s, Operation::kRoundBesideStuck) - median(s, Operation::kRoundOfTwo));
 }
 
 void set_worker(const Samples& s, Costs::Worker& worker) {
@@ -243,6 +247,7 @@ sim::CostNotes notes_of(const Samples& samples) {
       {"worker.idle_round", is(Operation::kRoundOfOne) + "\nless a look and the next."},
       {"worker.idle_round_each", "What a round takes longer beside another worker:\n" +
                                      is(Operation::kRoundOfTwo)},
+      {"worker.idle_round_stuck", is(Operation::kRoundBesideStuck) + "\nless a round of two."},
       {"preemption.clock", "Each worker looks at the clock at checkpoints of the request."},
       {"preemption.scan",
        "A look and a reading of the clock (timer core only).\n" + is(Operation::kClock)},

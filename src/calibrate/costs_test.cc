@@ -29,6 +29,7 @@ Samples sampled() {
   set(Operation::kIdle, 1000, 2000);
   set(Operation::kRoundOfOne, 100, 110);
   set(Operation::kRoundOfTwo, 130, 150);
+  set(Operation::kRoundBesideStuck, 180, 190);
   set(Operation::kStealOne, 50, 90);
   set(Operation::kStealEight, 120, 300);
   set(Operation::kArm, 3, 3);
@@ -55,9 +56,11 @@ TEST(CalibrateCosts, a_round_of_an_idle_worker_has_a_part_for_each_worker) {
   Samples samples = sampled();
   EXPECT_EQ(costs_of(samples).worker.idle_round, Nanos(70 - 6));
   EXPECT_EQ(costs_of(samples).worker.idle_round_each, Nanos(30));
-  samples[Operation::kRoundOfTwo] = {};  // on one CPU
+  EXPECT_EQ(costs_of(samples).worker.idle_round_stuck, Nanos(180 - 130));
+  samples[Operation::kRoundOfTwo] = samples[Operation::kRoundBesideStuck] = {};  // on one CPU
   EXPECT_EQ(costs_of(samples).worker.idle_round, Nanos(100 - 6));
   EXPECT_EQ(costs_of(samples).worker.idle_round_each, Nanos(0));
+  EXPECT_EQ(costs_of(samples).worker.idle_round_stuck, Nanos(0));
 }
 
 TEST(CalibrateCosts, a_core_that_moves_is_placed_and_woken) {

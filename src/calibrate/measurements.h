@@ -43,6 +43,7 @@ enum class Operation : uint8_t {
   kIdle,
   kRoundOfOne,
   kRoundOfTwo,
+  kRoundBesideStuck,
   kArm,
   kCheck,
   kFeedback,

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one round of an idle worker takes, by the number of workers: over a datapath on which
-// nothing ever comes.
+// What one round of an idle worker takes, by the number of workers and by whether the other one
+// comes to its queue: over a datapath on which nothing ever comes.
 #include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "base/limits.h"
 #include "calibrate/measurements.h"
+#include "calibrate/partner.h"
+#include "datapath/loopback.h"
+#include "mechanism/clock/clock.h"
 #include "runtime/runtime.h"
 #include "spin_server/spin_server.h"
 
@@ -26,7 +30,9 @@ class QuietQueue final : public DatapathQueue {
     if (on_round) on_round();
     return 0;
   }
-  bool pending() const override { return false; }
+  // What it takes to ask is what it takes of the loopback datapath.
+  const DatapathQueue* like = nullptr;
+  bool pending() const override { return like->pending(); }
   Request* finish(Request&) override { return nullptr; }
   void flush(Request&) override {}
   void wait(Nanos) override {}
@@ -39,10 +45,13 @@ class QuietQueue final : public DatapathQueue {
 
 class QuietDatapath final : public Datapath {
  public:
-  explicit QuietDatapath(uint32_t workers) {
-    for (uint32_t i = 0; i < workers; ++i) queues_.push_back(std::make_unique<QuietQueue>());
+  QuietDatapath(uint32_t workers, Datapath& like) {
+    for (uint32_t i = 0; i < workers; ++i) {
+      queues_.push_back(std::make_unique<QuietQueue>());
+      queues_.back()->like = &like.queue(WorkerId{i});
+    }
   }
-  QuietQueue& first() { return *queues_.front(); }
+  QuietQueue& of(uint32_t worker) { return *queues_[worker]; }
 
   uint32_t queues() const override { return static_cast<uint32_t>(queues_.size()); }
   DatapathQueue& queue(WorkerId worker) override { return *queues_[worker.value]; }
@@ -56,9 +65,13 @@ class QuietDatapath final : public Datapath {
   std::vector<std::unique_ptr<QuietQueue>> queues_;
 };
 
-Status measure_rounds_of(const Meter& meter, uint32_t workers, Sample& sample) {
+// `sticks`: the second worker never comes back from its first poll.
+Status measure_rounds_of(const Meter& meter, uint32_t workers, bool sticks, Sample& sample) {
   spin::SpinServer application(spin::SpinOptions{});
-  QuietDatapath datapath(workers);
+  LoopbackOptions loopback;
+  loopback.queues = workers;
+  LoopbackDatapath like(loopback, application);
+  QuietDatapath datapath(workers, like);
   RuntimeOptions options;
   options.policy = "cfcfs";
   options.workers = workers;
@@ -68,11 +81,18 @@ Status measure_rounds_of(const Meter& meter, uint32_t workers, Sample& sample) {
   Collector collector(meter);
   uint64_t from = 0;
   uint32_t rounds = 0;
-  datapath.first().on_round = [&] {
+  std::atomic<bool> over{false};
+  if (sticks) datapath.of(1).on_round = [&] { spin_until([&] { return over.load(); }); };
+  const Instant stuck_at = now() + limits::kHelpAfter * 2;
+  datapath.of(0).on_round = [&] {
     if (rounds++ % kBatch != 0) return;
     const uint64_t to = Meter::light_stamp();
+    if (now() < stuck_at) return;
     if (from != 0) collector.add(meter.light_elapsed_ns(from, to) / kBatch, kBatch);
-    if (!collector.more()) (*runtime)->stop();
+    if (!collector.more()) {
+      over.store(true);
+      (*runtime)->stop();
+    }
     from = Meter::light_stamp();
   };
   (*runtime)->run();
@@ -83,9 +103,11 @@ Status measure_rounds_of(const Meter& meter, uint32_t workers, Sample& sample) {
 }  // namespace
 
 Status measure_rounds(const Meter& meter, const Place& place, Samples& samples) {
-  Status measured = measure_rounds_of(meter, 1, samples[Operation::kRoundOfOne]);
+  Status measured = measure_rounds_of(meter, 1, false, samples[Operation::kRoundOfOne]);
   if (!measured.ok() || !place.two()) return measured;
-  return measure_rounds_of(meter, 2, samples[Operation::kRoundOfTwo]);
+  measured = measure_rounds_of(meter, 2, false, samples[Operation::kRoundOfTwo]);
+  if (!measured.ok()) return measured;
+  return measure_rounds_of(meter, 2, true, samples[Operation::kRoundBesideStuck]);
 }
 
 }  // namespace rubato::calibrate

@@ -93,6 +93,7 @@ void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.cost("notice", worker.notice, kMostCost);
   visitor.cost("idle_round", worker.idle_round, kMostCost);
   visitor.cost("idle_round_each", worker.idle_round_each, kMostCost);
+  visitor.cost("idle_round_stuck", worker.idle_round_stuck, kMostCost);
 }
 
 // The way of a request to its worker.

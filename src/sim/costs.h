@@ -190,6 +190,8 @@ struct Prices {
     // other worker does, if it may help them. A round takes the prices of those looks, idle_round,
     // and idle_round_each for every worker. 0, 0 = idle workers see at once what they look for.
     Nanos idle_round, idle_round_each;
+    // What a round takes longer for each worker that does not come to its ring, and may be helped.
+    Nanos idle_round_stuck;
     bool operator==(const Worker&) const = default;
   } worker;
 

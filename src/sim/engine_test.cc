@@ -208,6 +208,20 @@ TEST(Engine, an_idle_worker_that_helps_nobody_does_not_look_at_the_others) {
   EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 2), 300 + 1000);
 }
 
+// Worker 0 has a long request, and is late from 101'000 on. Worker 1 goes round, every 500 or, from
+// then on, every 700: it has taken the third request and idles from 101'200 or 101'600 on.
+TEST(Engine, a_round_takes_longer_beside_workers_that_do_not_come_to_their_rings) {
+  sim::Setup setup = scripted(2, {{1000, 1'000'000}, {1000, 100}, {2000, 100}, {200'100, 100}});
+  setup.costs.nic.delivery = Delivery::kPolled;
+  setup.costs.nic.steering = Steering::kRoundRobin;
+  setup.costs.nic.help_after = Nanos::micros(100);
+  setup.costs.worker.idle_round = Nanos(300);
+  setup.costs.worker.idle_round_each = Nanos(100);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 3), 100 + 100);
+  setup.costs.worker.idle_round_stuck = Nanos(200);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 3), 200 + 100);
+}
+
 // Both arrive together, and the second worker waits until the first has left the queue.
 TEST(Engine, an_ordered_queue_is_one_workers_at_a_time) {
   sim::Setup setup = scripted(2, {{1000, kService}, {1000, kService}});

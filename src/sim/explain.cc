@@ -237,8 +237,9 @@ void explain_idle(const Costs& costs, Lines& lines) {
   if (w.idle_round + w.idle_round_each > Nanos()) {
     lines.push_back("idle workers look round, once in " + text(w.idle_round) + " and " +
                     text(w.idle_round_each) +
-                    " for every worker, with what the looks cost; the first to come round to a "
-                    "request takes it, after " +
+                    " for every worker, " + text(w.idle_round_stuck) +
+                    " more for one that does not come to its ring, with what the looks cost; the "
+                    "first to come round to a request takes it, after " +
                     text(w.notice));
   } else {
     lines.push_back("idle workers notice work after " + text(w.notice) +

@@ -40,6 +40,13 @@ class RingHelp {
     if (context_.helps()) help_at(std::max(at, first_that_needs_help()));
   }
 
+  // Workers that do not come to their rings at that moment, whether anything waits there or not.
+  int64_t stuck(Instant at) const {
+    int64_t stuck = 0;
+    for (uint32_t w = 0; w < workers_.size(); ++w) stuck += workers_[w].is_stuck(at) ? 1 : 0;
+    return stuck;
+  }
+
   // A worker that idles has a look at its next step whatever happens.
   void look_on(uint32_t w) { workers_.has_look(w, next_step(context_.now() + Nanos(1))); }
 

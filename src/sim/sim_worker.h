@@ -81,9 +81,9 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // When an idle worker may take from its ring; never = it will come to it itself, or has.
   Instant needs_help() const {
-    const bool waits = !context_.idle.has(id_) && !ring().empty();
-    return waits ? last_poll_ + costs().nic.help_after : Instant::never();
+    return ring().empty() ? Instant::never() : stuck_from();
   }
+  bool is_stuck(Instant at) const { return stuck_from() <= at; }
 
   // The queue that the worker polls into.
   QueueRef own_queue() const {
@@ -104,7 +104,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     if (context_.looks_in_step()) return at;
     const int64_t beyond_ns = (at - next_round_).count();
     if (beyond_ns <= 0) return next_round_;
-    const int64_t round_ns = round_.count();
+    const int64_t round_ns = (round_ + beside_stuck(at)).count();
     return next_round_ + Nanos((beyond_ns + round_ns - 1) / round_ns * round_ns);
   }
   bool will_look() const { return context_.events.due(id_) != Instant::never(); }
@@ -142,7 +142,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     if (!context_.idle.has(id_)) context_.idle.add(id_);
     if (!Server::kIdeal && std::exchange(serves_, false)) context_.hyperthreads.end(id_, now());
     context_.events.cancel(id_);
-    if (context_.goes_round()) next_round_ = free_at_ + rest_of_round();
+    if (context_.goes_round()) next_round_ = free_at_ + rest_of_round() + beside_stuck(free_at_);
     pool_.rings().note_idle(free_at_);
     if (counts_looks_) pool_.rings().look_on(id_);
     if constexpr (Server::kElastic) {
@@ -371,6 +371,16 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     return costs().worker.idle_round + costs().worker.idle_round_each * int64_t{looks};
   }
 
+  // What a round takes longer beside workers that do not come to their rings.
+  Nanos beside_stuck(Instant at) const {
+    const Nanos each = costs().worker.idle_round_stuck;
+    return each > Nanos() && context_.helps() ? each * pool_.rings().stuck(at) : Nanos();
+  }
+  // From when on others may help it; never = it idles.
+  Instant stuck_from() const {
+    return context_.idle.has(id_) ? Instant::never() : last_poll_ + costs().nic.help_after;
+  }
+
   // An idle worker comes round to its ring and its queues, and to those that need help.
   void look_around() {
     context_.events.cancel(id_);
@@ -381,7 +391,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       const bool may_be_given =
           kMayBeGiven && context_.looks_in_step() && ring().consumed() != polled;
       if (!may_be_given) pool_.rings().help_by(*this);
-      next_round_ = std::max(now() + round_, free_at_);
+      next_round_ = std::max(now() + round_ + beside_stuck(now()), free_at_);
     }
     if (host().moved() != moved) pool_.offer(own_queue());
     pool_.rings().note_idle(now());
