@@ -5,7 +5,8 @@ docs/FIDELITY.md, from docs/virtual_fidelity.jsonl and docs/virtual_fidelity_lon
 
     tools/virtual_fidelity.py                   prints the tables
     tools/virtual_fidelity.py --write BINARY    runs all again, on all processors: file and tables
-    tools/virtual_fidelity.py --long BINARY     the same of LONG alone, with --requests many each
+    tools/virtual_fidelity.py --long BINARY     the same of LONG and of what has no other cause
+                                                than too few requests, with --requests many each
     tools/virtual_fidelity.py --explain RUBATO  simulates again what does not agree, with other work
     tools/virtual_fidelity.py --check BINARY    runs SAMPLES again, shows what has changed, and
                                                 fails where it is by too much
@@ -37,7 +38,7 @@ REQUESTS = {1: 10000, 2: 10000, 8: 10000, 16: 10000, 64: 4000}
 # Live requests in flight at most. With 2,048, which `rubato fidelity` has unless told, the sender
 # passes over those of workers behind a long request, so that `fcfs` looks five times as good.
 FLOWS = 30_000
-# What the long runs compare, of every mix.
+# What the long runs compare, of every mix, beside rows with figures that nothing else explains.
 LONG = {"workers": USUAL_WORKERS, "load": USUAL_LOAD}
 LONG_REQUESTS = 1_000_000
 class Sample(typing.NamedTuple):
@@ -143,6 +144,12 @@ def is_helped_once(entry, kind, percent):
     return reaches(entry, "unhelped", kind, percent, also=(1,))
 
 
+def is_settled(entry, kind, percent):
+    """By a long run of the same."""
+    figure = entry.get("longer", {}).get(kind, {}).get(percent)
+    return figure is not None and agrees(figure)
+
+
 # Why hosts differ, by the letter that marks a figure in the tables: the first whose test holds.
 CAUSES = {
     "s": (is_amplified,
@@ -178,6 +185,8 @@ CAUSES = {
           "without preemption half of the requests find a worker idle and the others wait in the "
           "ring of one for up to 100 us: the median is where latencies jump, and a small share "
           "more moves it far; p99 agrees"),
+    "f": (is_settled,
+          f"of too few requests: of {LONG_REQUESTS:,} the figure agrees"),
 }
 
 
@@ -187,6 +196,12 @@ def cause(entry, kind, percent):
         if fits(entry, kind, percent):
             return letter
     return "?"
+
+
+def wants_more_requests(entry):
+    """Is there a figure that nothing else explains?"""
+    return any(not agrees(figure) and cause(entry, kind, percent) in "f?"
+               for kind, percent, figure in figures_of(entry))
 
 
 def figures_of(entry, percents=PERCENTS):
@@ -232,11 +247,11 @@ def by_types(rows, title):
 
 
 def long_tables(found):
-    for mix in dict.fromkeys(entry["mix"] for entry in found):
-        rows = [entry for entry in found if entry["mix"] == mix]
+    for table in dict.fromkeys(key_of(entry)[:3] for entry in found):
+        rows = [entry for entry in found if key_of(entry)[:3] == table]
+        mix, workers, load = table
         many = " or ".join(f"{count:,}" for count in sorted({row["requests"] for row in rows}))
-        yield by_types(rows, f"**`{mix}`, {LONG['workers']} workers, load {LONG['load']}, "
-                             f"{many} requests**")
+        yield by_types(rows, f"**`{mix}`, {workers} workers, load {load}, {many} requests**")
 
 
 def share(of_cell, percent):
@@ -339,11 +354,26 @@ def unhelped(binary, entry):
     return found
 
 
+def longer(entry, long_runs):
+    """Of the figures that do not agree: those of the long run of the same, if there is one."""
+    run = long_runs.get(key_of(entry))
+    if run is None or run["requests"] <= entry["requests"]:
+        return {}
+    found = {}
+    for kind, percent, figure in figures_of(entry):
+        if not agrees(figure) and percent in run["types"].get(kind, {}):
+            found.setdefault(kind, {})[percent] = run["types"][kind][percent]
+    return found
+
+
 def explain(binary, jobs):
+    long_runs = {key_of(entry): entry for entry in load_data(LONG_DATA)}
+    causes = {"moves": moves, "unhelped": unhelped,
+              "longer": lambda _, entry: longer(entry, long_runs)}
     for path in DATA, LONG_DATA:
         known = load_data(path)
         with ThreadPoolExecutor(jobs) as pool:
-            for name, simulate in ("moves", moves), ("unhelped", unhelped):
+            for name, simulate in causes.items():
                 found = list(pool.map(lambda entry, of=simulate: of(binary, entry), known))
                 for entry, figures in zip(known, found):
                     entry.pop(name, None)
@@ -364,10 +394,11 @@ def write(binary, jobs):
 def write_long(binary, policies, requests, jobs):
     """What is there of other policies stays."""
     kept = [entry for entry in load_data(LONG_DATA) if entry["policy"] not in policies]
-    run_all(LONG_DATA, [lambda mix=mix, policy=policy: fidelity(binary, [policy], mix,
-                                                                LONG["workers"], LONG["load"],
-                                                                requests)
-                        for mix in MIXES for policy in policies], jobs, kept)
+    usual = [(mix, LONG["workers"], LONG["load"], policy) for mix in MIXES for policy in policies]
+    others = [key_of(entry) for entry in load_data()
+              if entry["policy"] in policies and wants_more_requests(entry)]
+    run_all(LONG_DATA, [lambda row=row: fidelity(binary, [row[3]], *row[:3], requests)
+                        for row in dict.fromkeys(usual + others)], jobs, kept)
 
 
 def changes(binary, sample, known):

@@ -38,6 +38,15 @@ class Table(unittest.TestCase):
             entry["moves"] = {"short": {"p50": moves}}
             self.assertEqual(virtual_fidelity.cause(entry, "short", "p50"), letter)
 
+    def test_a_long_run_says_whether_a_figure_is_of_too_few_requests(self):
+        for ratio, letter in (1.019, "f"), (1.03, "?"):
+            entry, = found(1.5, 0.041, busy=0.9)
+            self.assertTrue(virtual_fidelity.wants_more_requests(entry))
+            run = dict(entry, requests=10 * entry["requests"],
+                       types={"short": {"p50": [ratio, 0.01]}})
+            entry["longer"] = virtual_fidelity.longer(entry, {virtual_fidelity.key_of(run): run})
+            self.assertEqual(virtual_fidelity.cause(entry, "short", "p50"), letter)
+
     def test_too_few_requests_leave_a_figure_out(self):
         self.assertIn("| `fcfs` | - | - |", virtual_fidelity.by_workers(found(None, 0), "mix"))
 
