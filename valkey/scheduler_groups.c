@@ -21,11 +21,11 @@ static int refused(const char** error, const char* name, const char* format, con
   return 0;
 }
 
-static int is_name(const char* word) {
-  const size_t length = strlen(word);
+static int is_name(const sds word) {
+  const size_t length = sdslen(word);
   if (length == 0 || length > MOST_NAME || strcasecmp(word, "default") == 0) return 0;
-  for (const char* at = word; *at != '\0'; ++at) {
-    if (!isalnum((unsigned char)*at) && *at != '-' && *at != '_') return 0;
+  for (size_t i = 0; i < length; ++i) {
+    if (!isalnum((unsigned char)word[i]) && word[i] != '-' && word[i] != '_') return 0;
   }
   return 1;
 }

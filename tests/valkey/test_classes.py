@@ -139,6 +139,7 @@ class Definitions(Fixture):
                 ("slow commands keys share 0", "share '0', expected 1 to 10000"),
                 ("slow commands keys share x", "share 'x'"),
                 ("a.b commands keys share 1", "a name has 1 to 32 letters"),
+                ("a\0b commands keys share 1", "a name has 1 to 32 letters"),
                 ("default commands keys share 1", "a name has"),
                 ("a commands keys share 1 b commands keys share 1", "b: 'keys' is in a class"),
                 ("a commands keys share 1 A commands hvals share 1", "a class of that name"),
