@@ -53,13 +53,13 @@ class ElasticCores {
   // themselves a core is for a request that waits, so the very last, which may serve most
   // (policy/darc.h reserves the first ones).
   void grant() {
-    const overload::CoreKinds kinds = count_kinds();
-    const bool by_kind = !server_.cores().rule_parks();
+    const bool for_one = server_.cores().rule_parks();
+    const overload::CoreKinds kinds = for_one ? overload::CoreKinds() : count_kinds();
     uint32_t chosen = workers_.size();
     for (uint32_t w = workers_.size(); w-- > 0;) {
       if (server_.cores().state(w) != CoreAllocation::State::kParked) continue;
       const bool first = chosen == workers_.size();
-      if (first || (by_kind && kinds.is_due_before(kind_of(w), kind_of(chosen)))) chosen = w;
+      if (first || kinds.is_due_before(kind_of(w), kind_of(chosen))) chosen = w;
     }
     if (chosen < workers_.size()) workers_[chosen].grant(context_.costs().cores.wake);
   }

@@ -196,14 +196,19 @@ TEST(Engine, an_idle_worker_sees_what_has_come_when_it_comes_round) {
   EXPECT_EQ(latency_of_shot(outcome, 1), 300 + 1000);
 }
 
-// A worker of two that idles from 6000 on goes round every 500, or every 400.
-TEST(Engine, an_idle_worker_that_helps_nobody_does_not_look_at_the_others) {
-  sim::Setup setup = scripted(2, {{1000, kService}, {1000, kService}, {10'100, 1000}});
+// A worker of two that idles goes round every 500, or every 400 if it helps nobody.
+void go_round(sim::Setup& setup) {
   setup.costs.nic.delivery = Delivery::kPolled;
   setup.costs.nic.steering = Steering::kRoundRobin;
   setup.costs.nic.help_after = Nanos::micros(100);
   setup.costs.worker.idle_round = Nanos(300);
   setup.costs.worker.idle_round_each = Nanos(100);
+}
+
+// It idles from 6000 on.
+TEST(Engine, an_idle_worker_that_helps_nobody_does_not_look_at_the_others) {
+  sim::Setup setup = scripted(2, {{1000, kService}, {1000, kService}, {10'100, 1000}});
+  go_round(setup);
   EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 2), 400 + 1000);
   EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 2), 300 + 1000);
 }
@@ -212,11 +217,7 @@ TEST(Engine, an_idle_worker_that_helps_nobody_does_not_look_at_the_others) {
 // then on, every 700: it has taken the third request and idles from 101'200 or 101'600 on.
 TEST(Engine, a_round_takes_longer_beside_workers_that_do_not_come_to_their_rings) {
   sim::Setup setup = scripted(2, {{1000, 1'000'000}, {1000, 100}, {2000, 100}, {200'100, 100}});
-  setup.costs.nic.delivery = Delivery::kPolled;
-  setup.costs.nic.steering = Steering::kRoundRobin;
-  setup.costs.nic.help_after = Nanos::micros(100);
-  setup.costs.worker.idle_round = Nanos(300);
-  setup.costs.worker.idle_round_each = Nanos(100);
+  go_round(setup);
   EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 3), 100 + 100);
   setup.costs.worker.idle_round_stuck = Nanos(200);
   EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 3), 200 + 100);

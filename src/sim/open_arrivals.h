@@ -95,15 +95,12 @@ class OpenArrivals {
 
   void on_dispatcher_event() {
     if (done(waiting_) <= context_.now()) {
-      const SentRequest request = waiting_.front().request;
-      waiting_.pop();
+      const SentRequest request = leave(waiting_);
       schedule();
       return bring(arrived(request));
     }
     if (done(received_) <= context_.now()) {
-      const SentRequest request = received_.front().request;
-      received_.pop();
-      hand_to_dispatcher(request);
+      hand_to_dispatcher(leave(received_));
       return schedule();
     }
     context_.costs().net_worker.receive > Nanos() ? receive() : hand_to_dispatcher(coming_);
@@ -113,18 +110,28 @@ class OpenArrivals {
 
   void receive() {
     const Prices::NetWorker& price = context_.costs().net_worker;
-    if (price.ring_capacity > 0 && received_.size() >= price.ring_capacity) {
-      return context_.departures.lose(arrived(coming_));
-    }
-    received_.push({coming_, net_worker_.occupy(context_.now(), price.receive)});
+    enter(received_, price.ring_capacity, coming_,
+          [&] { return net_worker_.occupy(context_.now(), price.receive); });
   }
 
   void hand_to_dispatcher(const SentRequest& request) {
-    const uint32_t capacity = context_.costs().dispatching.ring_capacity;
-    if (capacity > 0 && waiting_.size() >= capacity) {
+    enter(waiting_, context_.costs().dispatching.ring_capacity, request,
+          [&] { return workers_.dispatch(context_.now(), context_.costs().dispatcher); });
+  }
+
+  // occupy() -> when the stage is through with it; not asked of a request that finds it full.
+  template <class Occupy>
+  void enter(GrowingRing<Waiting>& stage, uint32_t capacity, const SentRequest& request,
+             Occupy&& occupy) {
+    if (capacity > 0 && stage.size() >= capacity) {
       return context_.departures.lose(arrived(request));
     }
-    waiting_.push({request, workers_.dispatch(context_.now(), context_.costs().dispatcher)});
+    stage.push({request, occupy()});
+  }
+  static SentRequest leave(GrowingRing<Waiting>& stage) {
+    const SentRequest request = stage.front().request;
+    stage.pop();
+    return request;
   }
 
   SimRequest& arrived(const SentRequest& sent) {

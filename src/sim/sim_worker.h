@@ -209,6 +209,10 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     context_.events.postpone(id_, length);
   }
 
+  // Is the worker the dispatcher, which serves while it has nothing to hand out?
+  bool is_dispatcher() const {
+    return costs().dispatching.idle == IdleDispatcher::kServes && id_ + 1 == pool_.size();
+  }
   // The worker has done something for all between two steps of its own.
   void spend_for_all(Nanos cost) {
     if (running_ == nullptr || cost == Nanos()) return;
@@ -787,10 +791,6 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // A dispatcher cuts others only.
   bool is_always_cut() const {
     return costs().preemption.cuts == Cuts::kAll && !is_dispatcher();
-  }
-  // Is the worker the dispatcher, which serves while it has nothing to hand out?
-  bool is_dispatcher() const {
-    return costs().dispatching.idle == IdleDispatcher::kServes && id_ + 1 == pool_.size();
   }
   Nanos busy_dispatching() const {
     const Instant ready = now() + meter().spent();

@@ -39,9 +39,8 @@ class WorkerPool {
   // The dispatcher works for `length`, at the cost of the requests that it serves itself, if any.
   // Returns when that is done.
   Instant dispatch(Instant at, Nanos length) {
-    if (context_.costs().dispatching.idle == IdleDispatcher::kServes) {
-      workers_[size_ - 1]->spend_for_all(length);
-    }
+    Worker& last = *workers_[size_ - 1];
+    if (last.is_dispatcher()) last.spend_for_all(length);
     return context_.dispatcher.occupy(at, length);
   }
 

@@ -23,7 +23,7 @@ class CoreKinds {
     if (has_core) ++cores_[kind];
   }
 
-  // Is the next core due to the one kind rather than to the other?
+  // Is the next core due to the one kind rather than to the other? Not where none was counted.
   bool is_due_before(uint32_t kind, uint32_t other) const {
     return workers_[kind] * cores_[other] > workers_[other] * cores_[kind];
   }
