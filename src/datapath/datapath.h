@@ -51,8 +51,8 @@ class DatapathQueue {
   // The end of a burst: sends what this queue has put off, that is replies of requests that its
   // worker has finished, wherever they came in (datapath/datagram.h); cheap if there is nothing.
   // Called by the owner before each poll, where a running request may lose its worker (the ends of
-  // slices, and checkpoints now and then), before it resumes a request, and before it starts one
-  // that is known to be long or that has no end of a slice.
+  // slices, and checkpoints once a poll is due), before it resumes a request, and before it starts
+  // one that is known to be long or that has no end of a slice.
   virtual void push() {}
 
   // Finds out whether the client of this unfinished request is gone, sooner than a poll would, and

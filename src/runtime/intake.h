@@ -33,15 +33,18 @@ class Intake {
   void poll_if_due() {
     if (context_.waits.any_back()) [[unlikely]] take_back(context_.waits);
     const bool dry = !core_.holds_next() && !others_wait() && !core_.holds_groups();
-    if (!dry && ++picks_since_poll_ < limits::kPollPicks &&
-        context_.host.now() - last_poll_ < limits::kPollEvery) {
-      return;
-    }
+    if (!dry && ++picks_since_poll_ < limits::kPollPicks && !is_late()) return;
     take_in();
     CoreControl& cores = context_.shared.cores;
     if (!cores.allocates()) return;
     if (context_.id == CoreControl::proxy()) poll_delegated();
     context_.shared.core_looks.look_if_due(context_.host.now());
+  }
+
+  // The request that runs keeps the replies before it no longer than further requests would. Its
+  // first look at the clock is no reason: each request has one.
+  void push_if_late() {
+    if (is_late()) context_.datapath.push();
   }
 
   // The next poll is due at once.
@@ -153,6 +156,8 @@ class Intake {
   uint32_t own_index() const {
     return arrival_index(context_.shared.policy, context_.id, context_.shared.options.workers);
   }
+
+  bool is_late() const { return context_.host.now() - last_poll_ >= limits::kPollEvery; }
 
   // Polls the queues of workers whose cores are parked, one per call, in turn: each poll is a
   // system call.

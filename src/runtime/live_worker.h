@@ -125,7 +125,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     RUBATO_DCHECK(current_ != nullptr);
     Request& request = *current_;
     const bool over = preempter_.slice().over(context_.step());
-    over ? slice_over(off_checkpoint) : context_.datapath.push();
+    over ? slice_over(off_checkpoint) : intake_.push_if_late();
     LiveWorker& worker = here();
     const bool ends = worker.is_to_end(request, off_checkpoint);
     back_to_application(worker, !over);
