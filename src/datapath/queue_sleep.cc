@@ -51,11 +51,13 @@ void QueueSleep::wait(Nanos limit, std::span<const int> others) {
   const size_t own = files_.size();
   for (const int file : others) files_.push_back({file, POLLIN, 0});
   const timespec time = timespec_of(limit);
+  files_.front().revents = 0;
   if (wake_token_.begin_wait() && !busy_poll(limit)) {
     ::ppoll(files_.data(), files_.size(), &time, nullptr);
   }
   files_.resize(own);
   wake_token_.end_wait();
+  if (files_.front().revents == 0) return;  // of a wake() since then the next wait() hears
   uint64_t wakes = 0;
   [[maybe_unused]] const ssize_t n = ::read(event_.get(), &wakes, sizeof wakes);
 }
