@@ -47,6 +47,9 @@ bool Receiver::take_from(uint16_t queue, Instant now) {
   if (from.taken.exchange(true, std::memory_order_acquire)) return false;
   std::array<rte_mbuf*, kBurst> frames;
   const uint32_t count = port_.receive(queue, frames);
+  for (uint32_t i = 0; i < count; ++i) {
+    xdp::fetch_frame(rte_pktmbuf_mtod(frames[i], const char*), reply_of(frames[i]));
+  }
   for (uint32_t i = 0; i < count; ++i) sort(queue, frames[i], now);
   from.taken.store(false, std::memory_order_release);
   return count < kBurst;

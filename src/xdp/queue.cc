@@ -137,6 +137,11 @@ uint32_t XdpQueue::receive_from(uint32_t hardware_queue, std::span<Datagram> out
     const uint32_t n = xsk_ring_cons__peek(&ring, static_cast<uint32_t>(out.size() - taken), &at);
     if (n == 0) break;
     for (uint32_t i = 0; i < n; ++i) {
+      const uint64_t start = xsk_ring_cons__rx_desc(&ring, at + i)->addr;
+      const uint64_t frame = start & ~uint64_t{kFrameBytes - 1};
+      fetch_frame(parts_.frames->at(start), parts_.frames->at(frame + kReplyOffset));
+    }
+    for (uint32_t i = 0; i < n; ++i) {
       const Instant arrived = arrivals.seen_first(at + i, now);
       if (take(*xsk_ring_cons__rx_desc(&ring, at + i), out[taken], arrived)) ++taken;
     }
