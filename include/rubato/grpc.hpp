@@ -87,6 +87,8 @@ class GrpcCall : public Reactor {
 
   void OnCancel() override { cancellation_.cancel(); }
   void OnDone() override { delete this; }
+  // Neither of these waits, so gRPC needs no thread of its executor's for them.
+  bool InternalInlineable() override { return true; }
 
  protected:
   GrpcOperation& writing() { return writing_; }

@@ -2,6 +2,7 @@
 //
 // gRPC's callback API over an executor, with a real server and client on loopback.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <work.grpc.pb.h>
 
 #include <array>
@@ -42,6 +43,7 @@ class Service final : public Work::CallbackService {
 
   grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const Text* request,
                                  Text* reply) override {
+    if (echo) return echo(context);
     return rubato::run_unary(executor_, context, {.type = kEcho}, [=] {
       if (request->text() == "throw") throw 1;
       if (request->text() == "deny") return grpc::Status(grpc::PERMISSION_DENIED, "no");
@@ -94,6 +96,7 @@ class Service final : public Work::CallbackService {
     });
   }
 
+  std::function<grpc::ServerUnaryReactor*(grpc::CallbackServerContext*)> echo;  // in place of ours
   std::atomic<bool> started{false};
   std::atomic<bool> goes_on{true};
   std::chrono::nanoseconds compute_deadline{};
@@ -168,6 +171,28 @@ TEST_F(GrpcTest, a_call_is_a_task_of_its_method_s_type) {
   while (executor_->times(kEcho).latency.count < 4) std::this_thread::yield();
   EXPECT_EQ(executor_->times(kEcho).latency.count, 4u);
   EXPECT_EQ(executor_->stats().failed, 1u);
+}
+
+// gRPC names the threads of its executor, to which it takes each call that ends by default.
+TEST_F(GrpcTest, calls_that_end_wake_no_thread_for_that) {
+  static std::atomic<int> ended, woken;
+  struct Noted : rubato::detail::GrpcCall<grpc::ServerUnaryReactor> {
+    using GrpcCall::GrpcCall;
+    ~Noted() override {
+      std::array<char, 16> name{};
+      pthread_getname_np(pthread_self(), name.data(), name.size());
+      if (std::string(name.data()).starts_with("default-execut")) ++woken;
+      ++ended;
+    }
+  };
+  serve(100);
+  service_->echo = [this](grpc::CallbackServerContext* context) {
+    return rubato::detail::run_call<Noted>(*executor_, context, {},
+                                           [](Noted&) { return grpc::Status::OK; });
+  };
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(echo("").ok());
+  while (ended < 20) std::this_thread::yield();
+  EXPECT_LT(woken, 20);
 }
 
 TEST_F(GrpcTest, a_long_call_blocks_no_short_one) {
