@@ -110,10 +110,6 @@ EXPLAIN_REQUESTS = 200_000  # of such a simulation, at most
 # Policies without preemption of which workers run steps for all, which access more than the verbs
 # that have prices (docs/SCALING.md counts it).
 DEAR_HOOKS = ("jbsq", "altocumulus")
-# Those of which an idle worker may take what another one has polled; of the others that preempt,
-# few figures are off.
-TAKEN_BY_OTHERS = ("cfcfs", "steal", "zygos", "fixed-priority", "edf", "darc", "darc-static", "ps",
-                   "srpt", "las", "mlfq")
 DARC_WINDOW = 10_000  # requests, after which it has a plan
 CUT_FOR_NEW = ("ps", "shinjuku", "tinyquanta", "srpt", "las", "mlfq", "sbb", "synergy")
 MANY_WORKERS = 16
@@ -162,13 +158,6 @@ CAUSES = {
           and ratio_of(entry, kind, percent) < 1,
           "live an idle worker may take what a busy one has just polled before that one asks the "
           "policy"),
-    "r": (lambda entry, kind, percent: entry["workers"] > 1
-          and entry["policy"] in TAKEN_BY_OTHERS
-          and not (entry["policy"] == "darc" and entry["requests"] > DARC_WINDOW),
-          "simulated, an idle worker that polls a request takes it; live another idle one is often "
-          "faster to take it out of the queue, so that more requests come upon a worker that is "
-          "busy, and wait in its ring: 16 % instead of 7 % under `cfcfs`, high-bimodal, with 8 "
-          "workers at 0.3"),
     "h": (is_helped_once,
           "one host finds once, at the end of a window, that a type has fallen behind, and helps "
           "it from then on, the other does not: simulated without that help, the figure moves as "

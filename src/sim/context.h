@@ -43,11 +43,13 @@ struct SimContext {
         warm_at(watcher.enough ? Instant() : end_of_warmup(setup)),
         server(setup, warm_at),
         idle(setup.workers),
+        unmarked(Server::kIdeal ? 0 : setup.workers),
         skips(setup.workers),
         hyperthreads(costs().hyperthreads, Server::kIdeal ? 0 : setup.workers,
                      setup.worker_speeds),
         nic(costs().nic, setup.workers, setup.seed ^ kNicStream),
-        host(policy, costs(), setup.workers, setup.seed ^ kHostStream, idle, nic, trace()),
+        host(policy, costs(), setup.workers, setup.seed ^ kHostStream, seem_free(), nic,
+             trace()),
         sources(setup.workers, managers(policy, setup.workers), Server::kElastic, helps(),
                 any(costs().stalls)),
         events(sources.count(), sources.arrivals()),
@@ -88,6 +90,18 @@ struct SimContext {
   bool looks_in_step() const {
     return helps() && !Server::kElastic && !goes_round() && costs().nic.help_looks > Nanos();
   }
+  // Those that are not busy in the eyes of others. An ideal machine has none between two requests.
+  BitRing& seem_free() { return Server::kIdeal ? idle : unmarked; }
+  // After a poll that has put something into q. Who has polled is the next to look at its own queue
+  // and at what it shares with others; but a queue that all poll into they look into before they
+  // poll, so that one that goes round may be faster.
+  Nanos until_others_come(QueueRef q) const {
+    if (!goes_round()) return {};
+    const bool of_worker = P::kQueues[q.declaration].scope == Scope::kPerWorker;
+    const bool theirs = of_worker ? !host.has_put_last(q.index, q)
+                                  : q == QueueRef{0, 0} && P::kQueues[0].scope == Scope::kGlobal;
+    return theirs ? Nanos() : costs().worker.notice + host.reach();
+  }
   ManagerId group_of(uint32_t worker) const {
     return manager_of(policy, WorkerId{worker}, setup.workers);
   }
@@ -100,6 +114,7 @@ struct SimContext {
   [[no_unique_address]] Server server;
   std::optional<SimLimiter> limiter;
   BitRing idle;  // workers without a request
+  BitRing unmarked;  // those, and those between two requests
   BitRing skips;  // workers that run one, of whose ends of slices none has an event
   Hyperthreads hyperthreads;
   Nic nic;

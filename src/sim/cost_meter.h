@@ -32,6 +32,9 @@ class CostMeter {
 
   // A decision begins.
   void reset() { spent_ = Nanos(); }
+  // One that began so much earlier, until which it has spent less than nothing.
+  void begin_before(Nanos earlier) { spent_ = Nanos() - earlier; }
+  void catch_up() { spent_ = std::max(spent_, Nanos()); }
   Nanos spent() const { return kFree ? Nanos() : spent_; }
   void spend(Nanos cost) {
     RUBATO_DCHECK(kFree ? cost == Nanos() : cost >= Nanos());

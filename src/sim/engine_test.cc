@@ -17,6 +17,7 @@
 #include "policy/srpt.h"
 #include "policy/steal.h"
 #include "policy/synergy.h"
+#include "policy/tiny_quanta.h"
 #include "sim/testing/runs.h"
 #include "sim/testing/scripted.h"
 
@@ -214,13 +215,64 @@ TEST(Engine, an_idle_worker_that_helps_nobody_does_not_look_at_the_others) {
 }
 
 // Worker 0 has a long request, and is late from 101'000 on. Worker 1 goes round, every 500 or, from
-// then on, every 700: it has taken the third request and idles from 101'200 or 101'600 on.
+// then on, every 700: it has taken the third request and idles from 101'200 or 101'400 on.
 TEST(Engine, a_round_takes_longer_beside_workers_that_do_not_come_to_their_rings) {
-  sim::Setup setup = scripted(2, {{1000, 1'000'000}, {1000, 100}, {2000, 100}, {200'100, 100}});
+  sim::Setup setup = scripted(2, {{1000, 1'000'000}, {1000, 100}, {2000, 100}, {200'150, 100}});
   go_round(setup);
-  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 3), 100 + 100);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 3), 50 + 100);
   setup.costs.worker.idle_round_stuck = Nanos(200);
-  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 3), 200 + 100);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 3), 650 + 100);
+}
+
+// Worker 0 takes the first request, which worker 1 has polled, at 1000 and idles from 2100 on. It
+// polls the second one at 2600, to take it at 2800; worker 1, which found nothing at 1200, comes by
+// at 2700. If it takes 150 until they see that, worker 0 polls at 2750, and takes it at 2950.
+TEST(Engine, who_goes_round_may_be_faster_than_the_worker_that_has_polled) {
+  sim::Setup setup = scripted(2, {{1000, 1100}, {2550, 1000}});
+  go_round(setup);
+  setup.costs.worker.clock = WorkerClock::kReadings;
+  setup.costs.worker.notice = Nanos(200);
+  const Outcome outcome = run<Cfcfs>(setup);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 1100);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 150 + 1000);
+  EXPECT_EQ(latency_of_shot(run<Steal>(setup), 0), 200 + 1100);  // it has polled into its own queue
+  setup.costs.preemption.propagation = price(150);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 400 + 1000);
+}
+
+// The slices of workers 0 and 1 end at once, and both poll a request for another one: worker 2, and
+// worker 3 only if what the first has put is seen at once.
+TEST(Engine, two_workers_that_route_at_once_choose_the_same_idle_one) {
+  sim::Setup setup = scripted(4, {{1000, 90'000}, {1000, 90'000}, {1000, 100}, {1000, 100},
+                                  {2000, 1000}, {2000, 1000}});
+  go_round(setup);
+  setup.costs.preemption.clock = Clock::kSelf;
+  setup.costs.worker.clock = WorkerClock::kReadings;
+  const TinyQuanta::Config config{.quantum = Nanos(3000)};
+  const auto later = [&] {
+    const Outcome outcome = run<TinyQuanta>(setup, config);
+    return latency_of_shot(outcome, 5) - latency_of_shot(outcome, 4);
+  };
+  EXPECT_LT(later(), 1000);
+  setup.costs.preemption.propagation = price(50);
+  EXPECT_EQ(later(), 1000);
+}
+
+// At 4500 worker 0 has polled a request. It leaves it to worker 1, which is done at 3800 and polls
+// until 4800; if that one were done at 4580 it would keep it.
+TEST(Engine, a_worker_between_two_requests_seems_free) {
+  const auto latency_beside = [](int64_t arrives, int64_t service) {
+    sim::Setup setup = scripted(2, {{1000, 90'000}, {arrives, service}, {2000, 100}});
+    setup.costs.nic.delivery = Delivery::kPolled;
+    setup.costs.nic.steering = Steering::kRoundRobin;
+    setup.costs.preemption.clock = Clock::kSelf;
+    setup.costs.worker.clock = WorkerClock::kReadings;
+    setup.costs.worker.poll = price(1000);
+    setup.costs.worker.after_send = Nanos(100);
+    return latency_of_shot(run<TinyQuanta>(setup, {.quantum = Nanos(1500)}), 2);
+  };
+  EXPECT_EQ(latency_beside(1300, 1400), 2800 + 100);
+  EXPECT_EQ(latency_beside(1990, 1490), 2500 + 100);
 }
 
 // Both arrive together, and the second worker waits until the first has left the queue.

@@ -58,6 +58,7 @@ class SimHost {
                           declaration.sharing == Sharing::kStealable &&
                           costs.worker.stolen_from > Nanos();
       stolen_until_.emplace_back(steals ? workers : 0, Instant::never());
+      last_puts_.emplace_back(counts_readings() ? queue_count_of(policy, declaration, workers) : 0);
       const bool has_lines = costs.worker.shared_line > Nanos();
       lines_.emplace_back(has_lines ? queue_count_of(policy, declaration, workers) : 0);
     }
@@ -72,8 +73,10 @@ class SimHost {
   Instant now() const { return counts_readings() ? event_time() + meter_.spent() : event_time(); }
   uint32_t workers() const { return workers_; }
   uint32_t depth(QueueRef q) {
+    const uint32_t unseen = unseen_in(q);
     look();
-    return queues_.at(q).depth() + seen_in_ring(q);
+    const uint32_t depth = queues_.at(q).depth();
+    return depth - std::min(depth, unseen) + seen_in_ring(q);
   }
   uint64_t produced(QueueRef q) {
     look();
@@ -127,6 +130,7 @@ class SimHost {
       meter_.spend(costs().dispatcher);
     }
     if (!insert(q, job)) return false;
+    if (counts_readings()) note_put(q);
     if ((kDispatches<P> || kManages<P>) && caller_ >= kFirstManagerCaller) {
       meter_.spend(costs().worker.push);
       given_.push_back({q, manages() ? meter_.spent() : Nanos()});
@@ -261,6 +265,16 @@ class SimHost {
     return &last_given_;
   }
 
+  // When other workers see what was put into q last, or now if they do.
+  Instant seen_at(QueueRef q) {
+    if (!counts_readings()) return event_time();
+    return std::max(event_time(), last_puts_[q.declaration][q.index].reaches_others);
+  }
+  bool has_put_last(uint32_t caller, QueueRef q) const {
+    return counts_readings() && last_puts_[q.declaration][q.index].by == caller;
+  }
+  // What a line takes to the core that looks at it.
+  Nanos reach() const { return costs().preemption.propagation.typical; }
   CostMeter<kIdeal>& meter() { return meter_; }
   Instant event_time() const { return meter_.now(); }
   bool counts_readings() const { return costs().worker.clock == WorkerClock::kReadings; }
@@ -288,11 +302,29 @@ class SimHost {
     return of_worker && may_see ? queues_.ring(q.index).depth() : 0;
   }
 
+  // By readings of the clock other workers see a put once it is over and has reached their cores.
+  // Who looks for work looks no earlier (seen_at).
+  uint32_t unseen_in(QueueRef q) const {
+    if (!counts_readings() || caller_ >= workers_ || looks_) return 0;
+    const Put& last = last_puts_[q.declaration][q.index];
+    return last.by != caller_ && event_time() + meter_.spent() < last.reaches_others ? 1 : 0;
+  }
+  void note_put(QueueRef q) {
+    last_puts_[q.declaration][q.index] = {event_time() + meter_.spent() + reach(), caller_};
+  }
+
   sched::Draws& draws_of(uint32_t caller) { return draws_[std::min(caller, workers_)]; }
 
   // A manager's looks and takes are part of its other prices.
   void look(uint32_t times = 1) {
     if (!is_core_of_managers()) meter_.spend(costs().worker.look * int64_t{times});
+  }
+  // When the decision began, which may be before its event (CostMeter::begin_before).
+  Instant begun() const { return event_time() + std::min(meter_.spent(), Nanos()); }
+  // What happened before the event found a gap between what others did until then.
+  void wait_until(Instant free) {
+    if (meter_.spent() < Nanos()) return;
+    meter_.spend(std::max(Nanos(), free - event_time() - meter_.spent()));
   }
   // A queue in the order of its words is one worker's at a time.
   void spend_on(QueueRef q, const Price& price, const Price& ordered) {
@@ -303,9 +335,9 @@ class SimHost {
     // What one decision does with the queue keeps it for as long in all, from now on: the gaps
     // between are others'.
     Instant& alone_until = alone_until_[q.declaration][q.index];
-    meter_.spend(std::max(Nanos(), alone_until - event_time() - meter_.spent()));
+    wait_until(alone_until);
     meter_.spend(ordered);
-    alone_until = std::max(alone_until, event_time()) + costs().worker.ordered_alone;
+    alone_until = std::max(alone_until, begun()) + costs().worker.ordered_alone;
   }
   // Costs::Worker::stolen_from. Of several thieves the victim waits for the last.
   void note_stolen(QueueRef victim) {
@@ -328,9 +360,9 @@ class SimHost {
     QueueLine& queue = lines_[q.declaration][q.index];
     const Nanos transfer = queue.line.move_to(caller_, costs().worker.shared_line);
     if (transfer == Nanos()) return;
-    meter_.spend(std::max(Nanos(), queue.free_at - event_time() - meter_.spent()));
+    wait_until(queue.free_at);
     meter_.spend(transfer);
-    queue.free_at = std::max(queue.free_at, event_time()) + transfer;
+    queue.free_at = std::max(queue.free_at, begun()) + transfer;
   }
   template <auto kTake>
   Job* take_from(QueueRef q) {
@@ -362,6 +394,10 @@ class SimHost {
       trace()->depth(P::kQueues[q.declaration].name, q.index, event_time(), queues_.at(q).depth());
   }
 
+  struct Put {
+    Instant reaches_others;
+    uint32_t by = kCentralCaller;
+  };
   struct QueueLine {
     SharedLine line;
     Instant free_at;  // when the last transfer is over
@@ -374,6 +410,7 @@ class SimHost {
   Trace* trace_;
   Plan plan_;
   CostMeter<kIdeal> meter_;
+  std::vector<std::vector<Put>> last_puts_;  // by queue
   std::vector<sched::Draws> draws_;  // by worker; the last are those of all other callers
   std::optional<sched::Draws> before_look_;  // of the caller, which has drawn since
   bool looks_ = false;

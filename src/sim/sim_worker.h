@@ -110,11 +110,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   bool will_look() const { return context_.events.due(id_) != Instant::never(); }
   void look_at(Instant at) { schedule(Next::kLook, at); }
 
-  // Looks around; the worker can have what it finds `after` a while. False = it found nothing,
-  // which costs nothing: it was looking anyway. Requires an idle worker.
+  // Looks around; the worker can have what it finds `after` a while, and once it has noticed it,
+  // which one that goes round has. False = it found nothing, which costs nothing: it was looking
+  // anyway. Requires an idle worker.
   bool wake(Nanos after) {
     host().call_as(id_);
     read_clock();
+    if (!Server::kIdeal && !context_.goes_round()) after += costs().worker.notice;
     if (context_.polled()) return wake_at_ring(after);
     SimRequest* const request = look();
     if (request != nullptr) go_on(*request, after);
@@ -129,7 +131,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       if (pool_[w].needs_help() <= now()) take_from(pool_[w].ring());
     }
     SimRequest* const request = look();
-    request != nullptr ? go_on(*request, Nanos()) : has_worked_for_others();
+    request != nullptr ? go_on(*request, costs().worker.notice) : has_worked_for_others();
   }
 
   // The worker has found nothing: it idles.
@@ -139,7 +141,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     }
     free_at_ = now() + meter().spent();
     overhead_ += meter().spent();
-    if (!context_.idle.has(id_)) context_.idle.add(id_);
+    if (!context_.idle.has(id_)) begin_idling();
     if (!Server::kIdeal && std::exchange(serves_, false)) context_.hyperthreads.end(id_, now());
     context_.events.cancel(id_);
     if (context_.goes_round()) next_round_ = free_at_ + rest_of_round() + beside_stuck(free_at_);
@@ -165,7 +167,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       case Next::kFinish:
         return finish();
       case Next::kSliceEnd:
-        return slice_end();
+        return come_to_slice_end();
       case Next::kNotified:
         notice_at_ = Instant::never();
         host().call_as(id_);
@@ -175,9 +177,20 @@ class alignas(limits::kCacheLineBytes) SimWorker {
         return come_to_section();
       case Next::kChoose:
         host().call_as(id_);
-        return choose_now();
-      case Next::kLook:
+        return come_to_ring();
+      case Next::kPoll:
+        return poll_and_choose();
+      case Next::kPolled:
+        host().call_as(id_);
+        return choose_now(false);
+      case Next::kPollAtEnd:
+        return slice_end();
+      case Next::kPollIdle:
+        return poll_for_all();
+      case Next::kNotice:
         return look_around();
+      case Next::kLook:
+        return come_round();
       case Next::kAsk:
         if constexpr (Server::kElastic) ask();
         return;
@@ -200,7 +213,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     stalled_ += length;
     if (context_.trace() != nullptr) context_.trace()->mark(id_, "stalled", now());
     if (idle) {
-      context_.idle.remove(id_);
+      end_idling();
       last_poll_ = now();
       stop_idling();
       return schedule(Next::kReleased, free_at_ + length);
@@ -241,7 +254,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     host().call_as(id_);
     while (context_.polled() && !ring().empty()) poll();
     if (context_.idle.has(id_)) {
-      context_.idle.remove(id_);
+      end_idling();
       idle_ += std::max(free_at_, now()) - free_at_;
     }
     free_at_ = now();
@@ -312,6 +325,11 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     kNotified,
     kSection,
     kChoose,
+    kPoll,       // what it has taken in between two requests is there for all,
+    kPolled,     // and it comes to it itself
+    kPollAtEnd,  // the first of these at the end of a slice
+    kPollIdle,   // both in a worker that idles
+    kNotice,
     kLook,
     kAsk,
     kAwake,
@@ -333,6 +351,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   void schedule(Next next, Instant at) {
     RUBATO_DCHECK(at >= now());
+    if constexpr (!Server::kIdeal) ahead_ = Nanos();
     next_ = next;
     context_.events.schedule(id_, at);
   }
@@ -386,6 +405,29 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   }
 
   // An idle worker comes round to its ring and its queues, and to those that need help.
+  void come_round() {
+    if (!context_.goes_round() || !runs_dry() || ring().empty()) return look_around();
+    note_idle_poll(now());
+    work_for_others(time_to_poll());
+    next_round_ = free_at_;
+    schedule_ahead(Next::kPollIdle, free_at_ - now());
+  }
+  // What it polls others may be faster to take.
+  void poll_for_all() {
+    context_.events.cancel(id_);
+    begin_step();
+    poll();
+    meter().catch_up();
+    work_for_others(meter().spent());
+    next_round_ = free_at_ + costs().worker.notice;
+    schedule(Next::kNotice, next_round_);
+    pool_.offer_polled();
+  }
+  void work_for_others(Nanos time) {
+    stop_idling();
+    free_at_ = free_at_ + time;
+    overhead_ += time;
+  }
   void look_around() {
     context_.events.cancel(id_);
     const uint64_t moved = host().moved();
@@ -421,13 +463,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // An idle worker has found a request, `after` a while.
   void go_on(SimRequest& request, Nanos after) {
-    context_.idle.remove(id_);
+    end_idling();
     if constexpr (Server::kIdeal) {
       idle_ += now() - free_at_;
     } else {
       // Work that is not done yet counted as overhead when it began; to notice is to idle.
       const Nanos still_busy = std::max(free_at_, now()) - now();
-      const Nanos pause = std::max(still_busy, after + costs().worker.notice);
+      const Nanos pause = std::max(still_busy, after);
       meter().spend(pause);
       overhead_ -= pause;
       idle_ += now() + pause - free_at_;
@@ -437,9 +479,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   }
   // An idle worker has polled, and others may have what it found.
   void has_worked_for_others() {
-    stop_idling();
-    free_at_ = free_at_ + meter().spent();
-    overhead_ += meter().spent();
+    work_for_others(meter().spent());
     pool_.offer_polled();
   }
 
@@ -455,12 +495,31 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // ring and its queues when that is over, and finds there what has come meanwhile.
   void choose() {
     const Nanos spent = meter().spent();
-    if (!counts_readings() || spent == Nanos()) return choose_now();
+    if (!counts_readings() || spent == Nanos()) return choose_now(polls_first());
     overhead_ += spent;
     schedule(Next::kChoose, now() + spent);
   }
-  void choose_now() {
-    if (polls_first()) poll_between_requests();
+  // It has left its request, and seems free to others. What it polls they may be faster to take.
+  void come_to_ring() {
+    seems_busy(false);
+    const Nanos ahead = polls_first() ? time_to_poll() : Nanos();
+    if (ahead == Nanos()) return choose_now(false);
+    overhead_ += ahead;
+    schedule_ahead(Next::kPoll, ahead);
+  }
+  void poll_and_choose() {
+    begin_step();
+    const uint64_t polled = ring().consumed();
+    poll();
+    meter().catch_up();
+    meter().spend(costs().worker.poll_between);
+    if (ring().consumed() == polled) return choose_now(false);
+    overhead_ += meter().spent();
+    schedule(Next::kPolled, now() + meter().spent());
+    pool_.offer_polled();
+  }
+  void choose_now(bool polls) {
+    if (polls) poll_between_requests();
     SimRequest* request = look();
     while (request != nullptr && !begin(*request)) request = look();
     if (request == nullptr) rest();
@@ -479,11 +538,26 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   }
   // Others, and the hooks that the poll calls, see a worker that is not busy.
   void poll_between_requests() {
-    const bool idles = context_.idle.has(id_);
-    if (!idles) context_.idle.add(id_);
+    const bool was_busy = seems_busy(false);
     meter().spend(costs().worker.poll_between);
     poll();
-    if (!idles) context_.idle.remove(id_);
+    if (was_busy) seems_busy(true);
+  }
+  // Was it?
+  bool seems_busy(bool busy) {
+    BitRing& free = context_.seem_free();
+    const bool was_busy = !free.has(id_);
+    if (busy && !was_busy) free.remove(id_);
+    if (!busy && was_busy) free.add(id_);
+    return was_busy;
+  }
+  void begin_idling() {
+    context_.idle.add(id_);
+    if constexpr (!Server::kIdeal) seems_busy(false);
+  }
+  void end_idling() {
+    context_.idle.remove(id_);
+    if constexpr (!Server::kIdeal) seems_busy(true);
   }
   SimRequest* look_at_queues() {
     const Nanos before = meter().spent();
@@ -506,6 +580,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   // was refused instead.
   bool begin(SimRequest& request) {
     RUBATO_DCHECK(running_ == nullptr && !context_.idle.has(id_));
+    if constexpr (!Server::kIdeal) seems_busy(true);
     if (!Server::kIdeal && is_dispatcher()) meter().spend(busy_dispatching());
     if (!core_.start(request)) {
       pool_.note_refused_a_start();
@@ -697,18 +772,44 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     choose();
   }
 
+  void come_to_slice_end() {
+    const bool polls = counts_readings() && context_.polled() && !ring().empty() &&
+                       costs().preemption.clock == Clock::kSelf;
+    const Nanos ahead = polls ? time_to_poll() : Nanos();
+    if (ahead == Nanos()) return slice_end();
+    looked_ += ahead;
+    schedule_ahead(Next::kPollAtEnd, ahead);
+  }
+  // Until what a poll takes in is in the queues.
+  Nanos time_to_poll() const {
+    const auto taken = static_cast<int64_t>(std::min(costs().nic.burst, ring().depth()));
+    return costs().worker.poll.typical + costs().worker.admit * taken;
+  }
+  // A step that begins now, and of which others see something that much later.
+  void schedule_ahead(Next next, Nanos ahead) {
+    schedule(next, now() + ahead);
+    ahead_ = ahead;
+  }
+  void begin_step() {
+    host().call_as(id_);
+    meter().begin_before(std::exchange(ahead_, Nanos()));
+  }
+
   // The end of the slice is seen by the worker itself, in its timer's interrupt, or by the timer
   // core, which the worker does not feel unless it is notified.
   void slice_end() {
     SimRequest& request = *running_;
     const bool self = costs().preemption.clock == Clock::kSelf;
     host().call_as(self ? id_ : SimContext<P, Server>::Host::kCentralCaller);
+    const Nanos ahead = std::exchange(ahead_, Nanos());
+    meter().begin_before(ahead);
     // By readings: a part of the price is paid, and the next slice begins with the poll's reading.
     const bool late = counts_readings();
     const Nanos receive = self ? meter().draw(costs().preemption.receive) : Nanos();
     if (!late) meter().spend(receive);
     read_clock();
-    const bool leaves = core_.expire(request, counted(request) - since_seen());
+    const bool leaves = core_.expire(request, counted(request) - ahead - since_seen());
+    meter().catch_up();
     if (late) meter().spend(std::max(Nanos(), receive - costs().preemption.receive_read));
     if (request.cancelled) [[unlikely]] return end_cancelled(request);
     if (leaves || is_always_cut()) return self ? preempt() : notify();
@@ -925,6 +1026,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   Nanos round_{1};                           // takes
   Nanos debt_;                               // interrupts that came too late, messages: paid before
                                              // the next request
+  Nanos ahead_;                              // of a step: it began so much before its event
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
   Nanos lost_before_;                        // to its sibling, as it was counted last

@@ -29,6 +29,7 @@ class WorkerPool {
     for (uint32_t w = 0; w < size_; ++w) {
       workers_[w].emplace(context, *this, w);
       context.idle.add(w);
+      if constexpr (!Server::kIdeal) context.unmarked.add(w);
     }
   }
 
@@ -68,7 +69,7 @@ class WorkerPool {
     while (!polled_into_.empty()) {
       const QueueRef q = polled_into_.back();
       polled_into_.pop_back();
-      offer(q);
+      offer(q, context_.until_others_come(q));
     }
   }
 
@@ -172,7 +173,7 @@ class WorkerPool {
   // it. It takes one; where it may not, all others look too.
   void offer_to_next_round(QueueRef q, Nanos after) {
     const QueueDeclaration& declaration = P::kQueues[q.declaration];
-    const Instant at = context_.now() + after;
+    const Instant at = std::max(host().seen_at(q), context_.now() + after);
     if (declaration.scope == Scope::kPerWorker) {
       if (idle().has(q.index)) has_look(q.index, at);
       if (declaration.sharing == Sharing::kOwner) return;
