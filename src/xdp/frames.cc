@@ -82,7 +82,7 @@ void HardwareQueue::give_back_completed() {
     const uint32_t n = xsk_ring_cons__peek(&completed_, kBatch, &at);
     if (n == 0) return;
     for (uint32_t i = 0; i < n; ++i) {
-      frames[i] = *xsk_ring_cons__comp_addr(&completed_, at + i) & ~uint64_t{kFrameBytes - 1};
+      frames[i] = frame_at(*xsk_ring_cons__comp_addr(&completed_, at + i));
     }
     xsk_ring_cons__release(&completed_, n);
     const uint32_t filled = std::min(n, xsk_prod_nb_free(&fill_, n));

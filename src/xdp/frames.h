@@ -35,6 +35,8 @@
 namespace rubato::xdp {
 
 inline constexpr size_t kFrameBytes = 4096;
+// The address of the frame that this address is in.
+constexpr uint64_t frame_at(uint64_t address) { return address & ~uint64_t{kFrameBytes - 1}; }
 inline constexpr uint32_t kFillFrames = 2048;      // of one hardware queue, in its fill ring
 inline constexpr uint32_t kCompletionFrames = 4096;
 inline constexpr uint32_t kFramesPerQueue = 8192;  // in all, for each hardware queue
@@ -52,7 +54,7 @@ class Frames {
   uint64_t bytes() const { return uint64_t{count_} * kFrameBytes; }
   uint32_t count() const { return count_; }
   uint64_t frame_of(const void* inside) const {
-    return static_cast<uint64_t>(static_cast<const char*>(inside) - memory_) & ~(kFrameBytes - 1);
+    return frame_at(static_cast<uint64_t>(static_cast<const char*>(inside) - memory_));
   }
 
   // Any thread.

@@ -138,8 +138,7 @@ uint32_t XdpQueue::receive_from(uint32_t hardware_queue, std::span<Datagram> out
     if (n == 0) break;
     for (uint32_t i = 0; i < n; ++i) {
       const uint64_t start = xsk_ring_cons__rx_desc(&ring, at + i)->addr;
-      const uint64_t frame = start & ~uint64_t{kFrameBytes - 1};
-      fetch_frame(parts_.frames->at(start), parts_.frames->at(frame + kReplyOffset));
+      fetch_frame(parts_.frames->at(start), parts_.frames->at(frame_at(start) + kReplyOffset));
     }
     for (uint32_t i = 0; i < n; ++i) {
       const Instant arrived = arrivals.seen_first(at + i, now);
@@ -154,7 +153,7 @@ uint32_t XdpQueue::receive_from(uint32_t hardware_queue, std::span<Datagram> out
 
 // False: the frame holds no datagram of ours.
 bool XdpQueue::take(const xdp_desc& descriptor, Datagram& to, Instant arrived) {
-  const uint64_t frame = descriptor.addr & ~uint64_t{kFrameBytes - 1};
+  const uint64_t frame = frame_at(descriptor.addr);
   const char* const start = parts_.frames->at(descriptor.addr);
   const size_t room = frame + kFrameHalfBytes - descriptor.addr;
   ParsedFrame parsed;
