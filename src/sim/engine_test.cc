@@ -240,6 +240,19 @@ TEST(Engine, who_goes_round_may_be_faster_than_the_worker_that_has_polled) {
   EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 400 + 1000);
 }
 
+// The worker polls from 3100 to 4100 what came at 1500, and from 5200 on what came at 3500.
+TEST(Engine, a_poll_takes_what_was_there_when_it_began) {
+  sim::Setup setup = scripted(1, {{1000, 1000}, {1500, 1000}, {3500, 1000}});
+  go_round(setup);
+  setup.costs.worker.clock = WorkerClock::kReadings;
+  setup.costs.worker.poll = price(500);
+  setup.costs.worker.admit = Nanos(500);
+  setup.costs.worker.after_send = Nanos(100);
+  const Outcome outcome = run<Fcfs>(setup);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 5100 - 1500);
+  EXPECT_EQ(latency_of_shot(outcome, 2), 7200 - 3500);
+}
+
 // The slices of workers 0 and 1 end at once, and both poll a request for another one: worker 2, and
 // worker 3 only if what the first has put is seen at once.
 TEST(Engine, two_workers_that_route_at_once_choose_the_same_idle_one) {

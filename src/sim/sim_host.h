@@ -297,8 +297,8 @@ class SimHost {
 
   uint32_t seen_in_ring(QueueRef q) const {
     const bool of_worker = q.declaration == 0 && P::kQueues[0].scope == Scope::kPerWorker;
-    const bool may_see = (caller_ == q.index && costs().nic.help_looks == Nanos()) ||
-                         caller_ == kCentralCaller;
+    const bool polls_as_it_looks = costs().nic.help_looks == Nanos() && !counts_readings();
+    const bool may_see = (caller_ == q.index && polls_as_it_looks) || caller_ == kCentralCaller;
     return of_worker && may_see ? queues_.ring(q.index).depth() : 0;
   }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -73,7 +74,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   }
 
   void poll() {
-    take_from(ring());
+    take_from(ring(), std::exchange(found_, kAll));
     picks_since_poll_ = 0;
     last_poll_ = now() + meter().spent();
     pool_.rings().note_polled();
@@ -128,7 +129,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     host().call_as(id_);
     note_idle_poll(now());
     for (uint32_t w = 0; w < pool_.size(); ++w) {
-      if (pool_[w].needs_help() <= now()) take_from(pool_[w].ring());
+      if (pool_[w].needs_help() <= now()) take_from(pool_[w].ring(), kAll);
     }
     SimRequest* const request = look();
     request != nullptr ? go_on(*request, costs().worker.notice) : has_worked_for_others();
@@ -339,6 +340,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   static constexpr bool kPreempts = P::kPreempts != Preempts::kNothing;
   static constexpr bool kSkips = Server::kIdeal && kPreempts;
   static constexpr bool kMayBeGiven = kDispatches<P> || kManages<P>;
+  static constexpr uint32_t kAll = std::numeric_limits<uint32_t>::max();
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
   typename SimContext<P, Server>::Host& host() const { return context_.host; }
@@ -351,7 +353,10 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   void schedule(Next next, Instant at) {
     RUBATO_DCHECK(at >= now());
-    if constexpr (!Server::kIdeal) ahead_ = Nanos();
+    if constexpr (!Server::kIdeal) {
+      ahead_ = Nanos();
+      found_ = kAll;
+    }
     next_ = next;
     context_.events.schedule(id_, at);
   }
@@ -365,10 +370,11 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     return ++picks_since_poll_ >= nic.poll_picks || now() - last_poll_ >= nic.poll_every;
   }
 
-  // Takes a burst. Others see the requests once the poll is over.
-  void take_from(JobQueue& ring) {
+  // Takes a burst, of the `first` in the ring. Others see the requests once the poll is over.
+  void take_from(JobQueue& ring, uint32_t first) {
     meter().spend(costs().worker.poll);
-    for (uint32_t n = 0; n < costs().nic.burst && !ring.empty(); ++n) {
+    const uint32_t most = std::min(costs().nic.burst, first);
+    for (uint32_t n = 0; n < most && !ring.empty(); ++n) {
       auto* const request = static_cast<SimRequest*>(ring.take());
       if (costs().latency_from == LatencyFrom::kReception) request->sent = now();
       meter().spend(costs().worker.admit);
@@ -785,10 +791,12 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     const auto taken = static_cast<int64_t>(std::min(costs().nic.burst, ring().depth()));
     return costs().worker.poll.typical + costs().worker.admit * taken;
   }
-  // A step that begins now, and of which others see something that much later.
+  // A step that polls, begins now, and of which others see something that much later. What comes
+  // to the ring meanwhile waits for the next poll.
   void schedule_ahead(Next next, Nanos ahead) {
     schedule(next, now() + ahead);
     ahead_ = ahead;
+    found_ = ring().depth();
   }
   void begin_step() {
     host().call_as(id_);
@@ -1027,6 +1035,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   Nanos debt_;                               // interrupts that came too late, messages: paid before
                                              // the next request
   Nanos ahead_;                              // of a step: it began so much before its event
+  uint32_t found_ = kAll;                    // in the ring when it began
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
   Nanos lost_before_;                        // to its sibling, as it was counted last
