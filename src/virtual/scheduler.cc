@@ -263,20 +263,36 @@ void Scheduler::go_round(const Rounds& rounds, Instant until) {
   me.away = away;
 }
 
-void Scheduler::end_rounds(const Words::Marks& threads) {
-  const Instant now = running().clock;
-  const auto end_those_of = [&](VirtualThread& thread) {
-    thread.spin.news();
-    if (thread.rounds.length == Nanos()) return;
-    const Instant next = thread.rounds.end_of_round(now);
-    if (next < agenda_.at(thread.number)) set_next(thread, next);
-  };
-  constexpr size_t kShared = Words::kMarks - 1;
-  for (size_t i = threads._Find_first(); i < kShared; i = threads._Find_next(i)) {
-    end_those_of(*threads_[i]);
+// Those in the midst of a round catch up first, so that they see it from now on, and not before.
+void Scheduler::tell(Words::Marks looked, const void* at) {
+  while (end_rounds(looked)) {
+    pass_on(running().clock);
+    looked |= words_.write(running_, at);
   }
-  if (!threads.test(kShared)) return;
-  for (size_t i = kShared; i < threads_.size(); ++i) end_those_of(*threads_[i]);
+  for_each(looked, [](VirtualThread& thread) { thread.spin.news(); });
+}
+
+bool Scheduler::end_rounds(const Words::Marks& threads) {
+  const Instant now = running().clock;
+  bool behind = false;
+  for_each(threads, [&](VirtualThread& thread) {
+    if (thread.rounds.length == Nanos()) return;
+    const Instant next = thread.rounds.next_look(now);
+    if (next >= agenda_.at(thread.number)) return;
+    set_next(thread, next);
+    behind = behind || next < now;
+  });
+  return behind;
+}
+
+template <typename Function>
+void Scheduler::for_each(const Words::Marks& marks, const Function& function) {
+  constexpr size_t kShared = Words::kMarks - 1;
+  for (size_t i = marks._Find_first(); i < kShared; i = marks._Find_next(i)) {
+    function(*threads_[i]);
+  }
+  if (!marks.test(kShared)) return;
+  for (size_t i = kShared; i < threads_.size(); ++i) function(*threads_[i]);
 }
 
 Instant Scheduler::read_clock() {

@@ -227,10 +227,14 @@ class Scheduler {
     const bool expected = me_->spin.expected(at);
     if (me_->spin.looks()) words_.look(running_, at);
     if (expected) return;
-    if (const Words::Marks looked = words_.write(running_, at); looked.any()) end_rounds(looked);
+    if (const Words::Marks looked = words_.write(running_, at); looked.any()) tell(looked, at);
   }
-  // Something is written at which these threads have looked.
-  void end_rounds(const Words::Marks& threads);
+  // It is about to be written, and these threads have looked at it.
+  void tell(Words::Marks looked, const void* at);
+  // Those of them that are taken to go round are not any more. True = one has yet to come to now.
+  bool end_rounds(const Words::Marks& threads);
+  template <typename Function>
+  void for_each(const Words::Marks& marks, const Function& function);
   // The running thread is taken to go round until then, or until the end of a round in which that
   // happens.
   void go_round(const Rounds& rounds, Instant until);

@@ -19,11 +19,17 @@ struct Rounds {
   Instant begin;
   Nanos length;       // 0 = there are none
   int64_t least = 1;  // of them; 0 = where a round takes no time
+  bool looks_within = false;  // the thread looks at any time; or else at the end of each
 
   // The end of the one that goes on at `time`; of the first `least`, before.
   Instant end_of_round(Instant time) const {
     const int64_t rounds = ((time - begin).count() + length.count() - 1) / length.count();
     return begin + length * std::max(rounds, least);
+  }
+  // When the thread is to go on, so that it sees what is written at `time`, and nothing too early.
+  Instant next_look(Instant time) const {
+    if (!looks_within) return end_of_round(time);
+    return begin + length * std::max<int64_t>((time - begin).count() / length.count(), 0);
   }
 };
 
@@ -61,7 +67,8 @@ class Spin {
 
   // The rounds from the last pause on, if the thread goes round and round.
   Rounds rounds() const {
-    return {begin_, std::max(length_, Nanos(1)), length_ > Nanos() ? 1 : 0};
+    const bool timed = length_ > Nanos();
+    return {begin_, std::max(length_, Nanos(1)), timed ? 1 : 0, timed};
   }
   void go_on(Instant now) {
     begin_ = now;

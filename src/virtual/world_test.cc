@@ -525,6 +525,50 @@ TEST(World, any_number_of_threads_see_what_any_other_writes) {
   }
 }
 
+// A thread that spins, in rounds at whose begin it looks at one word, and at whose end at another;
+// both are written in the midst of one. How often it saw both in one round, how late the second.
+Spun spin_in_long_rounds(Nanos skip) {
+  constexpr uint32_t kTurns = 100;
+  constexpr int kLooksBetween = 100;
+  Spun spun;
+  WorldOptions options;
+  options.spin_skip = skip;
+  run(options, [&] {
+    std::atomic<uint32_t> first{0}, between{0}, second{0}, done{0};
+    Instant written;
+    std::thread spins([&] {
+      for (uint32_t turn = 1; turn <= kTurns;) {
+        const bool at_begin = first.load() == turn;
+        for (int i = 0; i < kLooksBetween; ++i) static_cast<void>(between.load());
+        if (second.load() != turn) {
+          cpu_pause();
+          continue;
+        }
+        if (at_begin) ++spun.looks;
+        spun.late = std::max(spun.late, clock() - written);
+        done = turn++;
+      }
+    });
+    for (uint32_t turn = 1; turn <= kTurns; ++turn) {
+      spend(Nanos::micros(5) + Nanos(turn * 37));
+      written = clock();
+      first = turn;
+      second = turn;
+      while (done != turn) spend(Nanos(100));
+    }
+    spins.join();
+  });
+  return spun;
+}
+
+TEST(World, a_thread_that_is_skipped_sees_in_the_midst_of_a_round_what_is_written_then) {
+  for (const Nanos skip : {Nanos(), Nanos::micros(20)}) {
+    const Spun spun = spin_in_long_rounds(skip);
+    EXPECT_LT(spun.looks, 10u) << skip.count();
+    EXPECT_LT(spun.late, Nanos(1100)) << skip.count();  // a round takes about 850 ns
+  }
+}
+
 TEST(World, a_lead_saves_changes_of_threads_and_loses_no_update) {
   constexpr int kUpdates = 1000;
   std::array<uint64_t, 2> switches{};
