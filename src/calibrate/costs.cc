@@ -32,7 +32,8 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"resume", "into each of 16 fibers and back, 512 bytes of stack touched"},
     {"resume from afar", "the same after another CPU has run them"},
     {"ask by a flag", "an atomic exchange on a line that another CPU polls"},
-    {"see the flag", "half of a round trip of two such lines"},
+    {"see the flag",
+     "half of a round trip of two such lines, less a store, a look and half a round of who waits"},
     {"poll, nothing there", "the loopback datapath's queue, 16 times"},
     {"poll between requests",
      "what the way in below takes longer with a poll that finds nothing, that poll included"},
@@ -98,6 +99,18 @@ void set_rounds(const Samples& s, Costs::Worker& worker) {
       nanos(median(s, Operation::kRoundBesideStuck) - median(s, Operation::kRoundOfTwo));
 }
 
+// `rest`: of the way of a request to an idle worker and out, all else that is known. To submit is
+// the client's. What is left may be less than nothing: of a poll that finds something a part was
+// over when the worker looked.
+void set_notice(const Samples& s, double rest, Costs::Worker& worker) {
+  if (s[Operation::kIdle].batches == 0) return;
+  const auto between = static_cast<double>(worker.poll_between.count());
+  const double left =
+      median(s, Operation::kIdle) - median(s, Operation::kSubmit) - between - rest;
+  worker.notice = nanos(left);
+  worker.poll_look = std::min(nanos(-left), worker.poll.typical);
+}
+
 void set_worker(const Samples& s, Costs::Worker& worker) {
   const double queued = median(s, Operation::kPut) + median(s, Operation::kTake);
   const double steal_more = median(s, Operation::kStealEight) - median(s, Operation::kStealOne);
@@ -129,9 +142,7 @@ void set_worker(const Samples& s, Costs::Worker& worker) {
   worker.steal_each = nanos(steal_more / 7);
   worker.cache_transfer = nanos(afar);
   worker.feedback = nanos(median(s, Operation::kFeedback) - median(s, Operation::kArm));
-  // To submit is the client's.
-  worker.notice =
-      nanos(median(s, Operation::kIdle) - median(s, Operation::kSubmit) - lone - half_a_round);
+  set_notice(s, lone + half_a_round, worker);
   // A preemption is the end of a slice, a put, a take, and two switches with what belongs to them.
   const double both = median(s, Operation::kPreemption) - median(s, Operation::kSliceEnd) - queued;
   const double least = median(s, Operation::kSwitch);
@@ -243,7 +254,9 @@ sim::CostNotes notes_of(const Samples& samples) {
       {"worker.push", is(Operation::kAwake)},
       {"worker.notice",
        is(Operation::kIdle) + "\n" + is(Operation::kSubmit) +
-           "\nless the second, one poll, put, take, admit, receive and send, and half a round."},
+           "\nless the second, one poll and what else it takes, put, take, admit, receive, send "
+           "and half a round; not less than nothing."},
+      {"worker.poll_look", "What that would be less than nothing."},
       {"worker.idle_round", is(Operation::kRoundOfOne) + "\nless a look and the next."},
       {"worker.idle_round_each", "What a round takes longer beside another worker:\n" +
                                      is(Operation::kRoundOfTwo)},

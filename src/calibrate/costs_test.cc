@@ -49,7 +49,20 @@ TEST(CalibrateCosts, the_way_in_is_told_apart) {
   EXPECT_EQ(costs.worker.receive.typical, Nanos(300));  // less a take and what follows a reply
   EXPECT_EQ(costs.worker.admit, Nanos(14 - 10));        // less a put
   // Less the rest, and half a round.
-  EXPECT_EQ(costs.worker.notice, Nanos(1000 - 53 - 300 - 14 - 5 - 32 - 100 - (100 + 32) / 2));
+  constexpr int64_t kRest = 53 + 300 + 14 + 5 + 100 + 100 + (100 + 32) / 2;
+  EXPECT_EQ(costs.worker.notice, Nanos(1000 - kRest));
+  EXPECT_EQ(costs.worker.poll_look, Nanos(0));
+}
+
+TEST(CalibrateCosts, who_idles_has_a_part_of_the_poll_behind_it_that_finds_something) {
+  Samples samples = sampled();
+  samples[Operation::kIdle].median_ns = 53 + 300 + 14 + 5 + 100 + 100 + (100 + 32) / 2 - 20;
+  EXPECT_EQ(costs_of(samples).worker.notice, Nanos(0));
+  EXPECT_EQ(costs_of(samples).worker.poll_look, Nanos(20));
+  samples[Operation::kIdle].median_ns -= 80;
+  EXPECT_EQ(costs_of(samples).worker.poll_look, Nanos(32));  // not more than the poll
+  samples[Operation::kIdle] = {};                            // not measured
+  EXPECT_EQ(costs_of(samples).worker.poll_look, Nanos(0));
 }
 
 TEST(CalibrateCosts, a_round_of_an_idle_worker_has_a_part_for_each_worker) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/limits.h"
+#include "base/prng.h"
 #include "calibrate/measurements.h"
 #include "calibrate/partner.h"
 #include "datapath/loopback.h"
@@ -28,6 +29,9 @@ constexpr std::string_view kShortest = "SPIN 0 SHORT\r\n";
 constexpr std::string_view kLongest = "SPIN 0 LONG\r\n";
 constexpr uint32_t kWarmRounds = 4;
 constexpr Nanos kQuiet = Nanos::micros(3);  // for the worker to have gone idle
+// Requests come at any point of an idle worker's round: up to so long after that, by this seed.
+constexpr uint32_t kQuietVariesNs = 1000;
+constexpr uint64_t kQuietSeed = 1;
 
 // The spin server, with a gate at which a request of the long type waits until the client has
 // submitted all the others, and the moments at which requests begin and are answered.
@@ -143,11 +147,12 @@ class Rig {
   void measure_idle(const Meter& meter, Samples& samples) {
     Collector submit(meter), whole(meter);
     uint64_t flow = 0;
+    Prng prng(kQuietSeed);
     while (whole.more()) {
       flow = flow % kFlows + 1;
       application_.forget();
-      const Instant submit_at = now() + kQuiet;
-      while (now() < submit_at) cpu_pause();
+      const Instant submit_at = now() + kQuiet + Nanos(prng.below(kQuietVariesNs));
+      while (now() < submit_at) continue;  // without a pause, which may last longer
       const Instant from = now();
       RUBATO_CHECK(datapath_.submit(flow, kShortest));
       const Instant submitted = now();

@@ -92,15 +92,9 @@ struct SimContext {
   }
   // Those that are not busy in the eyes of others. An ideal machine has none between two requests.
   BitRing& seem_free() { return Server::kIdeal ? idle : unmarked; }
-  // After a poll that has put something into q. Who has polled is the next to look at its own queue
-  // and at what it shares with others; but a queue that all poll into they look into before they
-  // poll, so that one that goes round may be faster.
-  Nanos until_others_come(QueueRef q) const {
-    if (!goes_round()) return {};
-    const bool of_worker = P::kQueues[q.declaration].scope == Scope::kPerWorker;
-    const bool theirs = of_worker ? !host.has_put_last(q.index, q)
-                                  : q == QueueRef{0, 0} && P::kQueues[0].scope == Scope::kGlobal;
-    return theirs ? Nanos() : costs().worker.notice + host.reach();
+  // Of a worker that idled, from its poll to its look at what it has put into queues.
+  Nanos until_idle_looks() const {
+    return costs().worker.notice + (polled() ? costs().worker.poll_between : Nanos());
   }
   ManagerId group_of(uint32_t worker) const {
     return manager_of(policy, WorkerId{worker}, setup.workers);

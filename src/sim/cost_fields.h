@@ -64,6 +64,7 @@ template <class Worker, class Visitor>
 void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.section("worker");
   visitor.price("poll", worker.poll);
+  visitor.cost("poll_look", worker.poll_look, kMostCost);
   visitor.cost("poll_between", worker.poll_between, kMostCost);
   visitor.price("receive", worker.receive);
   visitor.price("send", worker.send);

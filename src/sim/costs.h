@@ -151,7 +151,8 @@ struct Prices {
   // On a worker.
   struct Worker {
     Price poll;           // asking the ring, per burst
-    Nanos poll_between;   // beside that, when a worker polls between two requests
+    Nanos poll_look;      // until it looks there, a part of that
+    Nanos poll_between;   // beside that, from a poll to the next look at a queue
     Price receive;        // per request, before it runs for the first time
     Price send;           // per response
     Nanos after_send;     // once it has left, before the worker goes on
@@ -185,7 +186,7 @@ struct Prices {
     // sent to a manager: whether who it is for sleeps.
     Nanos push;
     Nanos turn;           // beginning and ending a step that one worker at a time runs for all
-    Nanos notice;         // until an idle worker sees that something arrived
+    Nanos notice;         // what it takes an idle worker longer to see that something arrived
     // An idle worker looks round and round: at its ring, as the policy says, and at what every
     // other worker does, if it may help them. A round takes the prices of those looks, idle_round,
     // and idle_round_each for every worker. 0, 0 = idle workers see at once what they look for.

@@ -270,9 +270,6 @@ class SimHost {
     if (!counts_readings()) return event_time();
     return std::max(event_time(), last_puts_[q.declaration][q.index].reaches_others);
   }
-  bool has_put_last(uint32_t caller, QueueRef q) const {
-    return counts_readings() && last_puts_[q.declaration][q.index].by == caller;
-  }
   // What a line takes to the core that looks at it.
   Nanos reach() const { return costs().preemption.propagation.typical; }
   CostMeter<kIdeal>& meter() { return meter_; }

@@ -117,7 +117,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   bool wake(Nanos after) {
     host().call_as(id_);
     read_clock();
-    if (!Server::kIdeal && !context_.goes_round()) after += costs().worker.notice;
+    if (!Server::kIdeal && !context_.goes_round()) after += context_.until_idle_looks();
     if (context_.polled()) return wake_at_ring(after);
     SimRequest* const request = look();
     if (request != nullptr) go_on(*request, after);
@@ -132,7 +132,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       if (pool_[w].needs_help() <= now()) take_from(pool_[w].ring(), kAll);
     }
     SimRequest* const request = look();
-    request != nullptr ? go_on(*request, costs().worker.notice) : has_worked_for_others();
+    request != nullptr ? go_on(*request, context_.until_idle_looks()) : has_worked_for_others();
   }
 
   // The worker has found nothing: it idles.
@@ -145,7 +145,10 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     if (!context_.idle.has(id_)) begin_idling();
     if (!Server::kIdeal && std::exchange(serves_, false)) context_.hyperthreads.end(id_, now());
     context_.events.cancel(id_);
-    if (context_.goes_round()) next_round_ = free_at_ + rest_of_round() + beside_stuck(free_at_);
+    if (context_.goes_round()) {
+      next_round_ =
+          free_at_ + rest_of_round() + beside_stuck(free_at_) + costs().worker.poll_look;
+    }
     pool_.rings().note_idle(free_at_);
     if (counts_looks_) pool_.rings().look_on(id_);
     if constexpr (Server::kElastic) {
@@ -388,6 +391,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
       if constexpr (Server::kElastic) return context_.departures.refuse(request, now());
       return context_.departures.lose(request);
     }
+    if (found_ != kAll && now() < finds_until_) ++found_;
     if (!context_.idle.has(id_)) return pool_.rings().note_in_ring(id_);
     if (!context_.looks_round()) return static_cast<void>(wake(Nanos()));
     pool_.has_look(id_, now());
@@ -410,13 +414,14 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     return context_.idle.has(id_) ? Instant::never() : last_poll_ + costs().nic.help_after;
   }
 
-  // An idle worker comes round to its ring and its queues, and to those that need help.
+  // An idle worker looks at its ring and its queues, and at those that need help.
   void come_round() {
     if (!context_.goes_round() || !runs_dry() || ring().empty()) return look_around();
     note_idle_poll(now());
-    work_for_others(time_to_poll());
+    const Nanos ahead = time_to_poll();
+    work_for_others(ahead - costs().worker.poll_look);
     next_round_ = free_at_;
-    schedule_ahead(Next::kPollIdle, free_at_ - now());
+    schedule_ahead(Next::kPollIdle, ahead, costs().worker.poll_look);
   }
   // What it polls others may be faster to take.
   void poll_for_all() {
@@ -425,7 +430,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     poll();
     meter().catch_up();
     work_for_others(meter().spent());
-    next_round_ = free_at_ + costs().worker.notice;
+    next_round_ = free_at_ + context_.until_idle_looks();
     schedule(Next::kNotice, next_round_);
     pool_.offer_polled();
   }
@@ -791,12 +796,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     const auto taken = static_cast<int64_t>(std::min(costs().nic.burst, ring().depth()));
     return costs().worker.poll.typical + costs().worker.admit * taken;
   }
-  // A step that polls, begins now, and of which others see something that much later. What comes
-  // to the ring meanwhile waits for the next poll.
-  void schedule_ahead(Next next, Nanos ahead) {
-    schedule(next, now() + ahead);
+  // A step that polls, began `since` ago, and of which others see something `ahead` after that.
+  // What comes to the ring between its look there and then waits for the next poll.
+  void schedule_ahead(Next next, Nanos ahead, Nanos since = Nanos()) {
+    schedule(next, now() + ahead - since);
     ahead_ = ahead;
     found_ = ring().depth();
+    finds_until_ = now() + costs().worker.poll_look - since;
   }
   void begin_step() {
     host().call_as(id_);
@@ -1035,7 +1041,8 @@ class alignas(limits::kCacheLineBytes) SimWorker {
   Nanos debt_;                               // interrupts that came too late, messages: paid before
                                              // the next request
   Nanos ahead_;                              // of a step: it began so much before its event
-  uint32_t found_ = kAll;                    // in the ring when it began
+  uint32_t found_ = kAll;                    // in the ring when it looks
+  Instant finds_until_;                      // and when that is
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
   Nanos lost_before_;                        // to its sibling, as it was counted last

@@ -69,7 +69,7 @@ class WorkerPool {
     while (!polled_into_.empty()) {
       const QueueRef q = polled_into_.back();
       polled_into_.pop_back();
-      offer(q, context_.until_others_come(q));
+      offer(q);
     }
   }
 
