@@ -67,8 +67,7 @@ class Spin {
 
   // The rounds from the last pause on, if the thread goes round and round.
   Rounds rounds() const {
-    const bool timed = length_ > Nanos();
-    return {begin_, std::max(length_, Nanos(1)), timed ? 1 : 0, timed};
+    return {begin_, std::max(length_, Nanos(1)), length_ > Nanos() ? 1 : 0, true};
   }
   void go_on(Instant now) {
     begin_ = now;
