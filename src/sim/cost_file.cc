@@ -300,6 +300,12 @@ std::string names_of_builtins() {
 
 }  // namespace
 
+Status check_poll(const Costs::Worker& worker) {
+  if (worker.poll_look <= worker.poll.typical) return Done{};
+  return Error{"worker.poll_look takes at most " + text_of(worker.poll.typical) +
+               ", as worker.poll does"};
+}
+
 Result<Costs> parse_costs(std::string_view text, std::string_view file) {
   Costs costs;
   costs.name = file;
@@ -321,7 +327,8 @@ Result<Costs> parse_costs(std::string_view text, std::string_view file) {
   visit_cost_fields(costs, reader);
   if (const auto error = reader.first_error()) return *error;
   for (const Status& fit : {check_stalls(costs.stalls), check_hyperthreads(costs),
-                            check_critical_sections(costs), check_world(costs)}) {
+                            check_critical_sections(costs), check_world(costs),
+                            check_poll(costs.worker)}) {
     if (!fit) return Error{std::string(file) + ": " + fit.error()};
   }
   return costs;

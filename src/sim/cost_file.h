@@ -28,8 +28,12 @@ struct BuiltinCosts {
 // The files that come with the library, sorted by name.
 std::span<const BuiltinCosts> builtin_costs();
 
+// Fails if a worker looks at its ring when its poll is over.
+Status check_poll(const Costs::Worker& worker);
+
 // Reads the text of a cost file. Fails with "FILE:LINE: ..." on what is not TOML, on unknown keys,
-// wrong types, values out of range, tails below their median, and keys of [world] that are missing.
+// wrong types, values out of range or that do not fit together, tails below their median, and keys
+// of [world] that are missing.
 Result<Costs> parse_costs(std::string_view text, std::string_view file);
 
 // The built-in of that name, or else the file. Fails as parse_costs does, or with one line naming

@@ -146,6 +146,13 @@ TEST(CostFile, builtins_parse_and_are_called_as_their_file) {
                                              "synergy-testbed", "virtual"}));
 }
 
+TEST(CostFile, a_worker_looks_at_its_ring_before_its_poll_is_over) {
+  const std::string look = "poll_look = '92ns'\n";
+  EXPECT_EQ(error_of("[worker]\npoll = '91ns'\n" + look),
+            "f.toml: worker.poll_look takes at most \"91ns\", as worker.poll does");
+  EXPECT_EQ(error_of("[worker]\npoll = ['92ns', '95ns']\n" + look), "no error");
+}
+
 TEST(CostFile, the_builtin_ideal_is_the_default) {
   Costs ideal;
   ideal.world.emplace();

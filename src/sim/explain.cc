@@ -240,7 +240,7 @@ void explain_idle(const Costs& costs, Lines& lines) {
                     " for every worker, " + text(w.idle_round_stuck) +
                     " more for one that does not come to its ring, with what the looks cost; the "
                     "first to come round to a request takes it, after " +
-                    text(w.notice));
+                    text(w.poll_between + w.notice));
   } else {
     lines.push_back("idle workers notice work after " + text(w.notice) +
                     "; of several that could take it the " +

@@ -10,6 +10,7 @@
 #include "overload/cores/rule.h"
 #include "policy/aliases.h"
 #include "policy/unit.h"
+#include "sim/cost_file.h"
 #include "sim/critical_sections.h"
 #include "sim/event_queue.h"
 #include "sim/hosted_server.h"
@@ -62,7 +63,8 @@ Status check(const Setup& setup) {
   }
   if (Status fit = check_stalls(setup.costs.stalls); !fit) return fit;
   for (const Status& fit :
-       {check_hyperthreads(setup.costs), check_critical_sections(setup.costs)}) {
+       {check_hyperthreads(setup.costs), check_critical_sections(setup.costs),
+        check_poll(setup.costs.worker)}) {
     if (!fit) return Error{"costs: " + fit.error()};
   }
   const uint32_t threads = setup.costs.hyperthreads.threads;
